@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from analyses.claims import told
 from analyses.console import OUT, as_rows, progress_bar, shown, table_of
 from analyses.options.commands import Generate
-from analyses.questions.behaviour.generated import decoders, generator, in_words, judged
+from analyses.questions.behaviour.generated import claims, decoders, generator, judged
 from models.decoding.choice import Choice
 from models.runs.run import Run
 
@@ -17,7 +18,7 @@ def generate(options: Generate) -> None:
         count = options.count or 200
         with progress_bar("decoders") as report:
             table = decoders(run, count, options.longest, options.seed, prompt, report)
-        said = " ".join(in_words(table))
+        said = told(claims(table), None)
         if not shown(options, table, {"decoders": as_rows(table), "answer": said}):
             OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
             OUT.print(said)

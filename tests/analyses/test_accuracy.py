@@ -1,4 +1,4 @@
-"""The verdicts on all short words, by hand; and what the sentence may say of sizes."""
+"""The verdicts on all short words, by hand; and what may be said of shares and sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 from brute import words_up_to
 from conftest import TINY, tiny_config
 
+from analyses.answers import Answer, fresh_answer
 from analyses.answers import answer as ask
 from analyses.options.behaviour import Accuracy
 from analyses.questions.behaviour import accuracy
 from analyses.questions.behaviour.accuracy import (
+    QUESTION,
     analyse,
+    claims,
     every_word,
     exact_to,
-    findings,
     headline,
     leaning,
     totals,
@@ -58,7 +60,8 @@ def drawn_in_training(run: Run) -> set[tuple[str, ...]]:
 
 def test_the_verdicts_on_all_words_are_those_asked_one_by_one(run: Run) -> None:
     """False accepts and rejects could be swapped, and so could the models, without this."""
-    answer, known = analyse(run, Accuracy(max_n=2, all_words=7)), drawn_in_training(run)
+    answer = fresh_answer(run, QUESTION, Accuracy(max_n=2, all_words=7))
+    known = drawn_in_training(run)
     models = {"trained": run.model(), "untrained": run.untrained()}
     expected = {(name, n): Counter[str]() for name in models for n in range(1, 8)}
     wrong: dict[str, list[str]] = {"false_accepts": [], "false_rejects": []}
@@ -112,7 +115,7 @@ def test_a_network_that_leans_on_the_shortcut_is_caught(tmp_path: Path) -> None:
     )  # fmt: skip
     run = Run.create(tmp_path / "run", config)
     train(run, "cpu")
-    answer = analyse(run, Accuracy(max_n=2, all_words=0))
+    answer = fresh_answer(run, QUESTION, Accuracy(max_n=2, all_words=0))
     rows = pd.DataFrame(answer.findings["leans_on"])
     own = rows[rows["model"] == "trained"].set_index("symbol")
     inert = {"aap", "hond", "kanarie", "kat", "muis", "slang"}
@@ -163,10 +166,10 @@ def test_how_long_all_words_are(run: Run) -> None:
     ):
         tested = max(accuracy.chosen_lengths(run, options))
         assert accuracy.reach_of_all_words(run, options, tested) == longest
-    left_out = analyse(run, Accuracy(max_n=1, all_words=0))
+    left_out = fresh_answer(run, QUESTION, Accuracy(max_n=1, all_words=0))
     assert left_out.findings["all_words"] is None
     assert every_word(left_out) is None
-    assert "all" not in left_out.sentence.split("recognition is lowest")[1]
+    assert "Of all" not in left_out.sentence
 
 
 def test_more_words_than_anybody_waits_for_are_refused(run: Run) -> None:
@@ -189,7 +192,7 @@ def test_a_corpus_does_not_know_all_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("exact", "reach", "said"),
     [
-        ({1: 1, 2: 1, 3: 1}, 3, "Exact at all 3 sizes tested, 1 to 3 (trained on 1 to 5)"),
+        ({1: 1, 2: 1, 3: 1}, 3, "Exact at all 3 sizes tested, 1 to 3."),
         ({450: 1, 451: 1}, 451, "Exact at all 2 sizes tested, 450 to 451"),
         ({450: 0.5, 451: 1}, 0, "Not exact at size 450, the smallest size tested"),
         ({450: 0.0}, 0, "Not exact at size 450, the only size tested"),
@@ -199,15 +202,49 @@ def test_a_corpus_does_not_know_all_words(tmp_path: Path) -> None:
     ],
 )
 def test_sizes_that_were_not_tested_are_not_spoken_of(
-    run: Run, exact: dict[int, float], reach: int, said: str
+    exact: dict[int, float], reach: int, said: str
 ) -> None:
-    n = pd.array(list(exact), dtype="Int64")
-    table = pd.DataFrame({"model": "trained", "n": n, "length": 2 * n, "count": 8, "different": 8})
-    table = table.assign(exact=list(exact.values()), recognition=1.0, low=0.5, high=1.0)
-    assert exact_to(table) == reach
-    sentence, found = findings(run, table)
-    assert sentence.startswith(said)
-    assert found["tested"] == {"first": min(exact), "last": max(exact), "sizes": len(exact)}
+    rows = of_shares(dict.fromkeys(exact, 1.0), 0.0, exact=list(exact.values()))
+    assert exact_to(rows.table[rows.table["model"] == "trained"]) == reach
+    assert claims(rows)[0].notes[0].startswith(said)
+
+
+def of_shares(shares: dict[int, float], untrained: float, exact: object = pd.NA) -> Answer:
+    """An answer made by hand: of a network and its control, at sizes of 100 words each."""
+    n = pd.array(list(shares), dtype="Int64")
+    table = pd.DataFrame({"n": n, "length": 2 * n, "count": 128, "different": 100, "exact": exact})
+    table = table.assign(members=1.0, others=1.0, low=0.0)
+    own, other = list(shares.values()), [untrained] * len(shares)
+    both = [table.assign(model="trained", recognition=own)]
+    both.append(table.assign(model="untrained", recognition=other))
+    table = pd.concat(both, ignore_index=True)
+    found = {"window": 2, "exact_to": exact_to(table[table["model"] == "trained"])}
+    return Answer(table, findings=found | dict.fromkeys(("selection", "all_words", "leans_on")))
+
+
+@pytest.mark.parametrize(
+    ("share", "untrained", "grade"),
+    [
+        (1.0, 0.5, "holds"),
+        (0.9, 0.5, "fragile"),
+        (0.9, 0.89, "no better than its controls"),
+        (0.55, 0.1, "no better than its controls"),  # always the same answer is right in a half
+    ],
+)
+def test_right_verdicts_are_held_against_both_controls(
+    share: float, untrained: float, grade: str
+) -> None:
+    inside, beyond = claims(of_shares({1: share, 2: share, 3: 0.5}, untrained))
+    assert (inside.grade, inside.value, inside.n) == (grade, pytest.approx(share), 200)
+    assert (inside.low, inside.high) == wilson(round(200 * share), 200)
+    assert inside.controls == {
+        "the untrained network": pytest.approx(untrained),
+        "always the same answer": 0.5,
+    }
+    assert (beyond.grade, beyond.value) == ("no better than its controls", 0.5)
+    low, high = wilson(50, 100, 1 - 0.05 / 3)
+    worst = f"The lowest of 3 lengths is 6: 50.0% [{low:.1%}, {high:.1%}] of 100 words"
+    assert worst in inside.sentence
 
 
 def test_a_list_of_runs_does_not_name_sizes_below_chosen_lengths(run: Run) -> None:
@@ -234,7 +271,7 @@ def test_the_interval_of_a_corpus_is_over_its_lines(kind: str, tmp_path: Path) -
     file.write_text("".join(f"{a}\t{b}\n" for a, b in lines), encoding="utf-8")
     run = Run.create(tmp_path / "run", tiny_config(language="lines", objective=objective), file)
     train(run, "cpu")
-    answer = analyse(run, Accuracy())
+    answer = fresh_answer(run, QUESTION, Accuracy())
     rows = answer.table[answer.table["model"] == "trained"]
     language = run.language
     assert isinstance(language, LabelledCorpus | PairCorpus)
@@ -245,5 +282,4 @@ def test_the_interval_of_a_corpus_is_over_its_lines(kind: str, tmp_path: Path) -
         assert len(np.unique(drawn.words.ids, axis=0)) == row["count"]
         low, high = wilson(round(row["recognition"] * row["count"]), row["count"])
         assert (row["low"], row["high"]) == (low, high)
-    assert f"of {rows['count'].sum()} test words recognised" in answer.sentence or kind == "pairs"
-    assert "trained on 1 to" not in answer.sentence
+    assert sum(claim.n for claim in answer.claims) == rows["count"].sum()

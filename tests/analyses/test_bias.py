@@ -14,7 +14,7 @@ from analyses.command_line.app import main
 from analyses.options.behaviour import Bias
 from analyses.options.shipped import find
 from analyses.questions.behaviour import bias as of_rules
-from analyses.questions.behaviour.bias import bias, headline, in_words
+from analyses.questions.behaviour.bias import bias, claims, headline
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import plan
 from interp.statistics import wilson
@@ -60,13 +60,30 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
         assert row["by_rule"] + row["by_rival"] == 1
         assert row["agreeing"] == pytest.approx(agreeing, abs=0.06)
         assert (row["low"], row["high"]) == wilson(round(row["by_rule"] * 1000), 1000)
+    (claim,) = claims(table)
     rule = {
-        "rule": 'takes "ends with the symbol that it begins with"',
-        "rival": 'takes "has an even number of b"',
-    }.get(taken, "")
-    assert rule in in_words(table)
-    if taken == "no":
-        assert "takes neither rule for sure" in in_words(table)
+        "rule": "ends with the symbol that it begins with",
+        "rival": "has an even number of b",
+    }.get(taken)
+    assert rule is None or f'go by "{rule}"' in claim.short
+    # The control is as right: the same words were judged by the same rule.
+    assert claim.grade == "no better than its controls"
+    better = table.assign(by_rule=[table["by_rule"][0], 0.5], by_rival=[table["by_rival"][0], 0.5])
+    (claim,) = claims(better)
+    assert (
+        claim.grade
+        == {
+            "rule": "holds",
+            "rival": "holds",
+            "no": "no better than its controls",
+            "not the rule": "fragile",  # it is wrong where both rules agree
+        }[taken]
+    )
+    assert claim.controls["always the same answer"] == better["constant"][0]
+    ends = (better["low"][0], better["high"][0])
+    assert (claim.low, claim.high) == pytest.approx(
+        ends if better["by_rule"][0] > 0.5 else (1 - ends[1], 1 - ends[0])
+    )
 
 
 def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
@@ -81,6 +98,7 @@ def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
         predict(model, known.vocabulary.decode(row[:n]), runs[3].objective)[1] for row, n in rows
     ]
     own = np.mean(np.array(said) == sample.labels)
+    assert table.loc[0, "constant"] == max(np.mean(sample.labels), np.mean(~sample.labels))
     assert table.loc[0, "by_rule"] == own
     assert np.mean(np.array(said) == known.by_rival(sample.words)) == pytest.approx(1 - own)
 
@@ -100,7 +118,7 @@ def test_the_command(runs: list[Run], capsys: pytest.CaptureFixture[str]) -> Non
         content = json.loads(capsys.readouterr().out)
         assert [row["model"] for row in content["table"]] == ["trained", "untrained"]
         assert {row["language"] for row in content["table"]} == {language}
-        assert "where the rules differ" in content["sentence"]
+        assert "here the rules differ, " in content["sentence"]
     assert main(["analyse", str(runs[0].path), "bias", "--words", "1"]) == 2
     assert "--words is 1: it must be at least 2" in capsys.readouterr().err
 

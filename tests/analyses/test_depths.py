@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from brute import distance
 from conftest import tiny_config
 
 from analyses.answers import answer
+from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Depths
 from analyses.questions.behaviour.depths import (
     KINDS,
+    _guessed,
     chart,
+    claims,
     depths,
     headline,
-    in_words,
     words_by_depth,
 )
 from interp.statistics import wilson
@@ -132,9 +136,62 @@ def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
             long = np.mean([len(word) <= 8 for word in words])
             assert rows["in_window"].tolist() == pytest.approx([long] * 3)
     assert set(table["kind"]) == set(KINDS)
-    assert f"{len(by_depth[2])} different words" in in_words(table)
+    assert claims(table)[0].n == sum(map(len, by_depth.values()))
     assert chart(table).to_dict()["hconcat"]
     assert END in known.next_symbols(())
+
+
+def test_who_knows_the_last_symbol_says_what_most_often_follows_it(run: Run) -> None:
+    known, words = run.language, [tuple("()"), tuple("(())"), tuple("()()")]
+    sets = [[(w[:end], known.next_symbols(w[:end])) for end in range(len(w) + 1)] for w in words]
+    counts: dict[object, Counter[frozenset[str]]] = {}
+    for prefix, may in (pair for each in sets for pair in each):
+        counts.setdefault(prefix[-1:], Counter())[frozenset(may)] += 1
+    often = {symbol: each.most_common(1)[0][0] for symbol, each in counts.items()}
+    right = [[often[prefix[-1:]] == may for prefix, may in each] for each in sets]
+    assert _guessed(run, words) == pytest.approx({
+        "exact": np.mean([all(each) for each in right]),
+        "before the last": np.mean([each[-2] for each in right]),
+        "recognition": 0.5,
+    })  # fmt: skip
+    assert 0 < np.mean([all(each) for each in right]) < 1
+
+
+def by_depth(kind: str, shares: list[float], untrained: float, symbol: float) -> pd.DataFrame:
+    """A table made by hand: 64 words of each depth, the last of which are mostly long."""
+    own = pd.DataFrame({"depth": range(len(shares)), "value": shares, "model": "trained"})
+    table = pd.concat([own, own.assign(model="untrained", value=untrained)], ignore_index=True)
+    ends = [wilson(round(64 * share), 64) for share in table["value"]]
+    table[["low", "high"]] = ends
+    table["in_window"] = 1.0 - 0.6 * (table["depth"] == len(shares) - 1)
+    return table.assign(kind=kind, words=64, symbol=symbol)
+
+
+@pytest.mark.parametrize(
+    ("shares", "untrained", "symbol", "grade"),
+    [
+        ([1.0, 0.75, 0.5], 0.0, 0.25, "holds"),
+        ([1.0, 0.75, 0.25], 0.0, 0.25, "fragile"),
+        ([1.0, 0.5, 0.5], 0.0, 0.75, "no better than its controls"),
+        ([1.0, 0.5, 0.5], 0.625, 0.0, "no better than its controls"),
+        ([0.0, 0.0, 0.0], 0.0, 0.0, "no better than its controls"),
+    ],
+)
+def test_depths_are_held_against_what_the_last_symbol_tells(
+    shares: list[float], untrained: float, symbol: float, grade: str
+) -> None:
+    (claim,) = claims(by_depth("recognition", shares, untrained, symbol))
+    assert (claim.grade, claim.n) == (grade, 3 * 64)
+    hits = round(64 * sum(shares))
+    assert (claim.value, claim.low, claim.high) == (hits / 192, *wilson(hits, 192))
+    expected = {"the untrained network": untrained, "the last symbol alone": symbol}
+    assert claim.controls == pytest.approx(expected)
+    assert list(claim.doubts) == ["Alone it is not shown at depth 2."] * (grade == "fragile")
+    low, high = wilson(round(64 * shares[1]), 64)
+    assert f"{shares[1]:.0%} [{low:.0%}, {high:.0%}] at depth 1" in claim.sentence
+    assert "From depth 2 on most words are longer" in claim.sentence
+    both = [by_depth(kind, shares, 0, 0) for kind in ("exact", "before the last", "recognition")]
+    assert len(claims(pd.concat(both))) == 2
 
 
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +200,7 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capsys.readouterr().out)
     assert {row["depth"] for row in said["table"]} == {1, 2}  # brackets have no word of depth 0
     table = depths(run, Depths(count=5, deepest=2))
-    assert said["sentence"] == in_words(table)
+    assert said["sentence"] == told(claims(table), None)
     compared = headline(table).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():

@@ -17,10 +17,10 @@ from analyses.questions.behaviour.generated import (
     DRAWN,
     after,
     chart,
+    claims,
     decoders,
     evenly,
     generator,
-    in_words,
     judged,
 )
 from analyses.questions.behaviour.perplexity import MOST_LENGTHS, asked_of, said_of, sums
@@ -92,10 +92,27 @@ def test_the_controls_are_what_they_say(table: pd.DataFrame) -> None:
     rows = table.set_index("decoder")["grammatical"]
     assert rows["allowed symbols"] > rows["random symbols"]
     assert rows["sampling"] > rows["untrained model"]
-    said = " ".join(in_words(table))
-    assert f"untrained {rows['untrained model']:.1%}" in said
-    assert f"Of 60 words drawn symbol by symbol, {rows['sampling']:.1%}" in said
+    (claim,) = claims(table)
+    assert (claim.value, claim.n) == (rows["sampling"], 60)
+    assert claim.controls == {
+        "the untrained network": rows["untrained model"],
+        "random symbols": rows["random symbols"],
+    }
+    assert f"from those that the language allows, {rows['allowed symbols']:.1%}" in claim.sentence
     assert chart(table).to_dict()["layer"]
+
+
+@pytest.mark.parametrize(
+    ("control", "grade"), [(0.5, "holds"), (0.75, "no better than its controls")]
+)
+@pytest.mark.parametrize("name", CONTROLS[:2])
+def test_drawn_words_are_held_against_random_ones(
+    table: pd.DataFrame, name: str, control: float, grade: str
+) -> None:
+    shares = pd.Series(0.5, table.index).mask(table["decoder"] == name, control)
+    shares = shares.mask(table["decoder"] == "sampling", 0.8)
+    (claim,) = claims(table.assign(grammatical=shares, low=0.7, high=0.85))
+    assert claim.grade == grade
 
 
 def test_symbols_that_are_allowed_never_break_a_word() -> None:
@@ -156,7 +173,7 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["word"] for row in rows("--step", "0")] == [" ".join(e.word) for e in untrained]
     assert main(["generate", str(run.path), "--decoders", "--count", "20", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"].startswith("Of 20 words drawn symbol by symbol")
+    assert "of the words drawn symbol by symbol are in the language, on 20" in said["answer"]
     assert {row["decoder"] for row in said["decoders"]} >= {*DRAWN, *CONTROLS}
     assert main(["generate", str(run.path), "--beam", "4", "--all-words"]) == 2
     assert "leave one of them out" in capsys.readouterr().err

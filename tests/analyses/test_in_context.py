@@ -13,7 +13,7 @@ from conftest import tiny_config, tiny_of
 from scipy.stats import entropy
 from torch import Tensor
 
-from analyses.answers import answer, question, quiet
+from analyses.answers import answer, fresh_answer, question
 from analyses.command_line.app import main
 from analyses.options.behaviour import InContext as Options
 from analyses.options.parts import Induction
@@ -193,7 +193,7 @@ def test_one_prompt_beside_both_bayesians(run: Run) -> None:
 @pytest.mark.parametrize("name", ["in-context", "induction"])
 def test_the_commands(name: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     asked = question(name)
-    expected = asked.analyse(run, asked.options(count=8), quiet)
+    expected = fresh_answer(run, asked, asked.options(count=8))
     words = ["analyse", str(run.path), name, "--count", "8"]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -202,6 +202,46 @@ def test_the_commands(name: str, run: Run, capsys: pytest.CaptureFixture[str]) -
     assert main(words) == 0
     assert expected.sentence.split(":")[0] in " ".join(capsys.readouterr().out.split())
     assert asked.chart(expected).to_dict()
+
+
+def of_answers(held_out: float, by_heart: float, new: float | None) -> pd.DataFrame:
+    """A table made by hand: of 100 prompts with two examples, fewer where the query is new."""
+    rows = []
+    for rules, query, trained, heart in (
+        ("trained", "any", 1.0, 1.0), ("held-out", "any", held_out, by_heart),
+        ("held-out", "new", new, 0.0),
+    ):  # fmt: skip
+        if trained is None:
+            continue
+        shares = dict.fromkeys(in_context.MODELS, 0.2) | {"trained": trained}
+        for model, share in (shares | {in_context.BY_HEART: heart}).items():
+            rows.append((rules, query, model, share, share - 0.1, share + 0.05))
+    columns = ["rules", "query", "model", "accuracy", "low", "high"]
+    table = pd.DataFrame(rows, columns=columns).assign(examples=2, prompts=100)
+    table = table.assign(from_bayes=0.5, from_trained=np.nan)
+    return pd.concat([table.assign(examples=1, accuracy=0.9), table])
+
+
+@pytest.mark.parametrize(
+    ("held_out", "by_heart", "new", "grades"),
+    [
+        (0.9, 0.3, 0.9, ("holds", "holds")),
+        (0.9, 0.3, 0.25, ("holds", "no better than its controls")),  # it copies
+        (0.9, 0.85, 0.9, ("no better than its controls", "holds")),  # rules known by heart
+        (0.15, 0.0, None, ("no better than its controls",)),
+    ],
+)
+def test_who_knows_rules_by_heart_and_who_copies_refute(
+    held_out: float, by_heart: float, new: float | None, grades: tuple[str, ...]
+) -> None:
+    found = in_context.claims(of_answers(held_out, by_heart, new))
+    assert tuple(claim.grade for claim in found) == grades
+    assert (found[0].value, found[0].n) == (held_out, 100)
+    assert found[0].controls["who knows the trained rules alone"] == by_heart
+    assert in_context.COPYING not in found[0].controls
+    assert "after 2 examples" in found[0].short
+    assert "By trained rules 100% [90%, 105%] are right." in found[0].notes
+    assert "no trained rule fits" in found[0].sentence
 
 
 def test_what_is_compared_over_seeds(run: Run) -> None:

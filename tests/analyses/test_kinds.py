@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer, fresh_answer, question
+from analyses.answers import answer, fresh_answer
 from analyses.claims import Grade
 from analyses.command_line.app import main
 from analyses.questions.behaviour import accuracy
@@ -106,7 +106,7 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
         with pytest.raises(UserError, match=rf"^[^\n]* has {reason}[^\n]*$"):
             answer(run, name, options)
         return
-    result = fresh_answer(run, question(name), options)
+    result = fresh_answer(run, module.QUESTION, options)
     assert len(result.table)
     assert result.sentence
     assert module.chart(result).to_dict()["$schema"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from analyses.options.parts import Alignment
 from analyses.questions.behaviour import targets
 from analyses.questions.parts import alignment, one_pair
 from interp.heads.alignment import aligned
+from interp.statistics import wilson
 from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.search import Generator
@@ -193,6 +195,69 @@ def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.Monke
     assert trained_rows.loc[3, ["exact", "running"]].tolist()[0] == 0.0
     assert trained_rows.loc[3, "forced"] == 1.0
     assert trained_rows["pairs"].is_monotonic_decreasing
+    for found in (rows, by_place):
+        own = found.loc["trained"]
+        assert own["lost"].tolist() == pytest.approx((own["forced"] - own["running"]).tolist())
+        assert ((own["lost_low"] <= own["lost"]) & (own["lost"] <= own["lost_high"])).all()
+
+
+def test_the_commonest_target_and_what_lies_in_the_window(run_of: Callable[..., Run]) -> None:
+    run = run_of()
+    window = run.language.length_of(run.config.max_n)
+    asked = targets.asked_of(run, 2.0, 8, 0)
+    true = [tuple(row[row >= 0]) for each in asked for row in each.targets]
+    common = Counter(true).most_common(1)[0][1]
+    table = targets.targets(run, Targets(count=8)).set_index(["model", "group"])
+    for name in ("trained", *targets.CONTROLS):
+        own = table.loc[name]
+        assert round((own["commonest"] * own["pairs"]).sum()) == common
+        inside = [float((each.words.lengths <= window).mean()) for each in asked]
+        assert own["in_window"].tolist() == inside
+        assert 0 < own["in_window"].mean() < 1
+
+
+def of_targets(exact: list[float], untrained: float, commonest: float) -> pd.DataFrame:
+    """A table made by hand: 50 pairs of each length, the last of them beyond the window."""
+    own = pd.DataFrame({"group": range(1, len(exact) + 1), "exact": exact, "model": "trained"})
+    others = [own.assign(model=n, exact=untrained) for n in targets.CONTROLS]
+    table = pd.concat([own, *others], ignore_index=True)
+    table[["low", "high"]] = [wilson(round(50 * share), 50) for share in table["exact"]]
+    table["in_window"] = 1.0 * (table["group"] < len(exact))
+    table = table.assign(by="length", pairs=50, commonest=commonest)
+    return table.assign(lost=0.2, lost_low=0.1, lost_high=0.3)
+
+
+NO = "no better than its controls"
+
+
+@pytest.mark.parametrize(
+    ("exact", "untrained", "commonest", "grades"),
+    [
+        ([0.9, 0.9, 1.0], 0.0, 0.1, ["holds", "holds"]),
+        ([1.0, 0.2, 0.2], 0.0, 0.2, ["fragile", NO, "holds"]),
+        ([0.6, 0.6, 0.6], 0.0, 0.55, [NO, NO, "holds"]),
+        ([0.6, 0.6, 0.9], 0.7, 0.0, [NO, "holds", "holds"]),
+        ([0.0, 0.0, 0.0], 0.0, 0.0, [NO, NO, "holds"]),
+    ],
+)
+def test_targets_are_held_against_those_that_know_no_source(
+    exact: list[float], untrained: float, commonest: float, grades: list[str]
+) -> None:
+    table = of_targets(exact, untrained, commonest)
+    found = targets.claims(table)
+    assert [claim.grade for claim in found] == grades
+    inside, beyond = found[:2]
+    assert (inside.value, inside.n) == (pytest.approx(sum(exact[:2]) / 2), 100)
+    assert (beyond.value, beyond.n) == (exact[2], 50)
+    alone = ["Alone it is not shown at source length 2."]
+    assert list(inside.doubts) == alone * (grades[0] == "fragile")
+    # one that is always right at the last length loses nothing there
+    assert (len(found) == 3) == (exact[2] < 1)
+    # by place: where half of the pairs end
+    placed = table.assign(by="place", in_window=1.0, pairs=[50, 30, 10] * 3)
+    (first, *_) = targets.claims(placed)
+    assert (first.value, first.n) == (pytest.approx(exact[1]), 30)
+    assert "up to place 2" in first.short
 
 
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
@@ -204,7 +269,7 @@ def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
     for row in table.itertuples():
         assert compared[f"whole targets, length {row.group}", row.model] == row.exact
         assert compared[f"tokens after its own, length {row.group}", row.model] == row.running
-    assert targets.in_words(table).startswith("Whole targets right (Wilson's")
+    assert " of the targets are right in the training window" in targets.claims(table)[0].sentence
     assert targets.chart(table).to_dict()
     assert targets.side_by_side(table).columns[:2].tolist() == ["source", "pairs"]
 

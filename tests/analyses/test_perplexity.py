@@ -14,14 +14,15 @@ import torch
 from conftest import tiny_config
 
 from analyses.answers import answer
+from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Perplexity
 from analyses.questions.behaviour.perplexity import (
     CONTROLS,
     asked_of,
     chart,
+    claims,
     headline,
-    in_words,
     perplexity,
     said_of,
     shares_of,
@@ -160,11 +161,55 @@ def test_what_cannot_be_asked_says_so(run: Run, tmp_path: Path) -> None:
     assert isinstance(run.language, FormalLanguage)
 
 
+def of_losses(trained: list[float], trigram: float, allowed: float) -> pd.DataFrame:
+    """A table made by hand: of words of lengths 1, 2 and so on, with ten tokens of each symbol."""
+    losses = {"trained": trained, "untrained": 2.0, "trigram": trigram, "allowed symbols": allowed}
+    groups = np.arange(1, len(trained) + 1)
+    table = pd.DataFrame({"by": "length", "group": groups, "words": 10, "tokens": 10 * groups})
+    table = table.assign(entropy=1.0, forbidden=0.25)
+    rows = pd.concat([table.assign(model=name, kl=kl) for name, kl in losses.items()])
+    return rows.assign(low=rows["kl"] - 0.03, high=rows["kl"] + 0.06)
+
+
+@pytest.mark.parametrize(
+    ("trained", "trigram", "allowed", "grade"),
+    [
+        ([0.1, 0.4], 0.5, 0.5, "holds"),
+        ([0.1, 0.4], 0.5, 0.25, "fragile"),  # what is allowed tells as much
+        ([0.1, 0.47], 0.5, 0.6, "fragile"),  # at length 2 a trigram may do as well
+        ([0.1, 0.4], 0.3, 0.5, "no better than its controls"),
+        ([2.1, 2.4], 3.0, 3.0, "no better than its controls"),  # as before training
+    ],
+)
+def test_a_loss_is_held_against_those_of_the_controls(
+    trained: list[float], trigram: float, allowed: float, grade: str
+) -> None:
+    (claim,) = claims(of_losses(trained, trigram, allowed))
+    assert claim.grade == grade
+    mean = (trained[0] + 2 * trained[1]) / 3
+    half = math.hypot(1, 2) / 3
+    ends = (mean, mean - 0.03 * half, mean + 0.06 * half)
+    assert (claim.value, claim.low, claim.high) == pytest.approx(ends)
+    assert claim.controls == pytest.approx({"the untrained network": 2.0, "a trigram": trigram})
+    assert f"Its perplexity is {math.exp(1 + mean):.2f}, where 2.72 is the least" in claim.sentence
+    assert ("Alone it is not shown at length 2." in claim.doubts) == (trained[1] == 0.47)
+    assert (f"how likely it is, loses {allowed:.3f}." in claim.sentence) == (allowed < mean)
+
+
+def test_a_depth_with_one_word_is_left_out_of_the_interval() -> None:
+    table = of_losses([0.1, 0.4], 0.5, 0.5)
+    table.loc[table["group"] == 2, ["low", "high"]] = np.nan
+    (claim,) = claims(table)
+    assert (claim.value, claim.n, claim.grade) == (pytest.approx(0.1), 10, "holds")
+    (claim,) = claims(table.assign(low=np.nan, high=np.nan))
+    assert claim.grade == "not weighed"
+
+
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(run.path), "perplexity", "--count", "4", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     table = perplexity(run, Perplexity(count=4))
-    assert said["sentence"] == in_words(table)
+    assert said["sentence"] == told(claims(table), None)
     assert pd.DataFrame(said["table"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
     wrong = ["analyse", str(run.path), "perplexity", "--by", "depth", "--deepest", "99"]
     assert main(wrong) == 2

@@ -11,22 +11,11 @@ from conftest import without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.options.behaviour import Accuracy
-from analyses.scorecard import ABLATIONS, WEIGHED, scorecard, verdict
+from analyses.scorecard import ABLATIONS, scorecard, verdict
 from models.runs.run import Run
 
 FEW = Accuracy(count=20)
 HOLDS, FRAGILE, NO = "holds", "fragile", "no better than its controls"
-
-
-def accuracy(trained: float, untrained: float, reach: int | None = None) -> Answer:
-    rows = [
-        (model, n, 100, share)
-        for model, share in (("trained", trained), ("untrained", untrained))
-        for n in (1, 2)
-    ]
-    rows.append(("trained", 3, 100, 0.0))  # beyond the window
-    table = pd.DataFrame(rows, columns=["model", "n", "different", "recognition"])
-    return Answer(table, "", {"window": 2, "exact_to": reach})
 
 
 def probing(low: float | None, other: float, longer: float = 0.9) -> Answer:
@@ -119,9 +108,6 @@ def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
 @pytest.mark.parametrize(
     ("name", "asked", "grade", "said"),
     [
-        ("accuracy", accuracy(1.0, 0.5, 2), HOLDS, "up to size 2"),
-        ("accuracy", accuracy(0.9, 0.5), FRAGILE, "90.0% of the verdicts"),
-        ("accuracy", accuracy(0.55, 0.5), NO, "55.0% of the verdicts"),
         ("probing", probing(0.9, 0.5), HOLDS, "reads a-b at L0 mlp_out"),
         ("probing", probing(0.9, 0.5, longer=0.4), FRAGILE, "(R2 0.95)"),
         ("probing", probing(0.9, 0.92), NO, "(R2 0.95)"),
@@ -165,9 +151,6 @@ def test_a_grade_is_held_against_the_controls(
 
 
 def test_why_names_number_unit_and_control() -> None:
-    assert verdict("accuracy", accuracy(0.9, 0.5)).why == (
-        "Right verdicts: 90.0% of 200 different test words [85.1%, 93.4%]; untrained 50.0%."
-    )
     assert "on 40 held-out prefixes (bootstrap over words); the best control, untrained, 0.500" in (
         verdict("probing", probing(0.9, 0.5)).why
     )
@@ -208,4 +191,3 @@ def test_a_run_has_a_card_of_what_is_about_its_last_checkpoint(trained: Run) -> 
     with without_pictures():
         answer(trained, "accuracy", FEW)
     assert scorecard(trained)["grade"].iloc[0] != "not weighed"
-    assert "accuracy" in WEIGHED

@@ -14,9 +14,12 @@ from conftest import tiny_config, tiny_of
 from torch import Tensor
 
 from analyses.answers import answer
+from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Steps
 from analyses.questions.behaviour import steps as edited
+from analyses.questions.behaviour.steps import WAYS
+from interp.statistics import wilson
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import language
@@ -87,6 +90,54 @@ def test_a_model_that_believes_and_one_that_reads_the_source(
     assert [rows["untrained", "edited", way] for way in edited.WAYS] == [0.0] * 3
 
 
+NO = "no better than its controls"
+
+
+@pytest.mark.parametrize(
+    ("by_edit", "by_source", "anyway", "constant", "untrained", "follows", "grade"),
+    [
+        (0.9, 0.1, 0.1, 0.5, 0.0, "edit", "holds"),
+        (0.1, 0.9, 0.1, 0.5, 0.0, "source", "holds"),
+        (0.6, 0.4, 0.1, 0.6, 0.0, "edit", NO),  # as often as who always says the same
+        (0.9, 0.1, 0.9, 0.5, 0.0, "edit", NO),  # as often where nothing was edited
+        (0.1, 0.9, 0.1, 0.5, 0.9, "source", NO),
+    ],
+)
+def test_the_answer_that_is_told_is_held_against_its_controls(
+    by_edit: float, by_source: float, anyway: float, constant: float, untrained: float,
+    follows: str, grade: str,
+) -> None:  # fmt: skip
+    shares = {
+        ("trained", "edited"): (0.5, by_edit, by_source),
+        ("trained", "as it is"): (0.1, anyway, 1.0),
+        ("untrained", "edited"): (0.0, untrained, untrained),
+        ("untrained", "as it is"): (0.0, 0.0, 0.0),
+    }
+    rows = [(*of, *pair) for of, each in shares.items() for pair in zip(WAYS, each, strict=True)]
+    table = pd.DataFrame(rows, columns=["model", "steps", "way", "share"])
+    table[["low", "high"]] = [wilson(round(100 * share), 100) for share in table["share"]]
+    main, second = edited.claims(table.assign(commonest=constant, pairs=100))
+    assert f"the answer follows the {follows} in" in main.short
+    assert (main.grade, second.grade) == (grade, NO)
+    assert main.controls.get("with no step edited") == (anyway if follows == "edit" else None)
+    assert "Where no step is edited, 100% of the answers are right." in main.notes
+
+
+def test_the_commonest_answer_is_counted(run: Run) -> None:
+    table = edited.edited(run, Steps(count=40)).set_index(["model", "steps", "way"])["commonest"]
+    known, chance = steps(), np.random.default_rng([edited.ANALYSIS_SEED, 0, 1])
+    lengths = [known.length_of(n) for n in range(3, 7)]
+    rng = np.random.default_rng([edited.ANALYSIS_SEED, 0])
+    drawn, wanted = known.sample(rng, 40, lengths, True, "test").words, []
+    for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
+        source, target = known.split(known.vocabulary.decode(ids[:length]))
+        after = known.edited(source, int(chance.integers(len(source) - 1)))[1]
+        wanted.append((after[0], after[-1], target[-1]))
+    for way, tokens in zip(WAYS, zip(*wanted, strict=True), strict=True):
+        most = max(map(tokens.count, set(tokens))) / 40
+        assert table["trained", "edited", way] == table["untrained", "edited", way] == most
+
+
 def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["analyse", str(run.path), "steps", "--count", "6", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -95,7 +146,7 @@ def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_pat
         expected["share"].tolist()
     )
     assert edited.chart(expected).to_dict()
-    assert said["sentence"] == edited.in_words(expected)
+    assert said["sentence"] == told(edited.claims(expected), None)
     compared = edited.headline(expected).set_index(["variable", "of"])["value"]
     assert len(compared) == len(expected)
     for row in expected.itertuples():

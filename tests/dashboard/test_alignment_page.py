@@ -10,7 +10,7 @@ from compared import plainly
 from conftest import tiny_config, tiny_of
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import answer, question, quiet
+from analyses.answers import answer, fresh_answer, question
 from analyses.questions.behaviour import in_context
 from analyses.questions.parts import one_pair
 from dashboard.background import JOBS
@@ -71,7 +71,7 @@ def test_the_answer_over_many_pairs_is_that_of_the_command(
 
 def sentence(run: Path, name: str, **options: str) -> str:
     asked = question(name)
-    return asked.analyse(Run(run), asked.options(**options), quiet).sentence
+    return fresh_answer(Run(run), asked, asked.options(**options)).sentence
 
 
 @pytest.mark.parametrize("by", ["length", "place"])

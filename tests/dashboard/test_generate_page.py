@@ -11,13 +11,13 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import question, quiet
+from analyses.answers import fresh_answer, question
 from analyses.questions.behaviour.generated import (
     beam_chart,
     beam_steps,
+    claims,
     decoders,
     generator,
-    in_words,
 )
 from dashboard.background import JOBS
 from models.decoding.choice import Choice
@@ -65,10 +65,10 @@ def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     page = opened(folder, monkeypatch, run="anbn-s0", generated="decoders compared")
     JOBS.wait()
     page.run()
-    short, more = in_words(decoders(Run(folder / "anbn-s0")))
+    (claim,) = claims(decoders(Run(folder / "anbn-s0")))
     shown = [plainly(each.value) for each in page.markdown]
-    assert f"#### {short}" in shown
-    assert more in shown
+    assert f"#### {claim.short}" in shown
+    assert claim.sentence in shown
 
 
 def test_a_beam_is_drawn_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_the_loss_stands_beside_its_floor(folder: Path, monkeypatch: pytest.Monk
     JOBS.wait()
     page.run()
     asked = question("perplexity")
-    said = asked.analyse(Run(folder / "anbn-s0"), asked.options(), quiet).sentence
+    said = fresh_answer(Run(folder / "anbn-s0"), asked, asked.options()).sentence
     assert said in [plainly(each.value) for each in page.markdown]
     assert any("lab analyse" in each.value and "perplexity" in each.value for each in page.code)
     assert not page.exception

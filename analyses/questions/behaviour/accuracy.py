@@ -15,6 +15,7 @@ from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
 from analyses.charts.accuracy import chart
 from analyses.claims import Claim
 from analyses.options.behaviour import Accuracy as Options
+from analyses.questions.behaviour.pooled import pooled
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.explanations.reliance import LEANS, reliance
@@ -193,28 +194,18 @@ def claims(answer: Answer) -> list[Claim]:
 
 def _right(rows: pd.DataFrame, where: str) -> Claim:
     """The share of right verdicts, in the training window or beyond it."""
-    hits, words = (
-        {str(model): int(some.sum()) for model, some in counts.groupby(rows["model"])}
-        for counts in ((rows["recognition"] * rows["different"]).round(), rows["different"])
-    )
     judged = rows[rows["model"] == "trained"]
     half = judged["members"].notna() & judged["others"].notna()
     members = judged["count"].where(~half, judged["count"] // 2).where(judged["members"].notna(), 0)
     constant = max(members.sum(), (judged["count"] - members).sum()) / judged["count"].sum()
-    return Claim(
+    columns = {"recognition": "share", "different": "count", "length": "group"}
+    found = pooled(
         f"{{}} of the verdicts are right {where} the training window",
-        hits["trained"] / words["trained"],
-        *wilson(hits["trained"], words["trained"]),
-        words["trained"],
+        rows.drop(columns="count").rename(columns=columns).assign(constant=float(constant)),
         "different words",
-        "Wilson",
-        {
-            "the untrained network": hits["untrained"] / words["untrained"],
-            "always the same answer": float(constant),
-        },
-        ".1%",
-        doubts=() if hits["trained"] >= RIGHT * words["trained"] else (f"Less than {RIGHT:.0%}.",),
+        {"the untrained network": "untrained", "always the same answer": "constant"},
     )
+    return replace(found, doubts=[] if found.value >= RIGHT else [f"Less than {RIGHT:.0%}."])
 
 
 def _notes(table: pd.DataFrame, found: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,9 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.behaviour import Bias as Options
+from analyses.questions.behaviour.accuracy import RIGHT
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import wilson
@@ -25,15 +27,17 @@ from models.training.evaluation import right_words
 def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of the words on which two rules differ, by the rule that they go by.
 
-    The words are of the sizes of the training window; of half of them the language's own rule says
-    yes, and the other one no. So a network that always says the same goes by each rule on half.
+    The words are of the sizes of the training window; of half of them, as a coin falls, the
+    language's own rule says yes, and the other one no. So a network that always says the same goes
+    by each rule on half.
 
     Returns:
         One row per model (trained, untrained): language, kind (of model), lines (how many different
         words were trained on; 0 is fresh ones), model, by_rule and by_rival (the
         shares of the differing words that go by the language's own rule, and by the other one; they
-        add up to 1), low and high (95% of by_rule, Wilson's over words), agreeing (the share right
-        of the words on which the rules agree), words.
+        add up to 1), low and high (95% of by_rule, Wilson's over words), constant (the larger share
+        of one right verdict), agreeing (the share right of the words on which the rules agree),
+        words.
     """
     known = run.language
     assert isinstance(known, AmbiguousLanguage)
@@ -56,6 +60,7 @@ def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame
                 "by_rival": 1 - by_rule.mean(),
                 "low": low,
                 "high": high,
+                "constant": max(differing.labels.mean(), 1 - differing.labels.mean()),
                 "agreeing": right.mean(),
                 "words": options.words,
             }
@@ -63,20 +68,29 @@ def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """The rule that the trained network took, if it took one."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """The rule that the network goes by more often where the two differ."""
     row, control = (table[table["model"] == model].iloc[0] for model in ("trained", "untrained"))
     known = language(row["language"])
     assert isinstance(known, AmbiguousLanguage)
-    rule = known.rule if row["low"] > 0.5 else known.rival if row["high"] < 0.5 else None
-    took = f'takes "{rule}"' if rule else "takes neither rule for sure"
-    few = f" of {row['lines']} lines" if row["lines"] else ""
-    return (
-        f"{row['language']}, {row['kind']}{few}: {took} where the rules differ: "
-        f"{row['by_rule']:.1%} [{row['low']:.1%}, {row['high']:.1%}] of {row['words']} words by "
-        f'"{known.rule}" (Wilson\'s 95% interval over words; untrained '
-        f"{control['by_rule']:.1%}); where they agree, {row['agreeing']:.1%} are right."
-    )
+    own = row["by_rule"] > row["by_rival"]
+    by, rule = ("by_rule", known.rule) if own else ("by_rival", known.rival)
+    ends = (row["low"], row["high"]) if own else (1 - row["high"], 1 - row["low"])
+    return [
+        Claim(
+            f'Where the rules differ, {{}} of the verdicts go by "{rule}"',
+            row[by],
+            *ends,
+            int(row["words"]),
+            "words",
+            "Wilson",
+            {"the untrained network": control[by], "always the same answer": row["constant"]},
+            ".1%",
+            doubts=[]
+            if row["agreeing"] >= RIGHT
+            else [f"Where the rules agree, {row['agreeing']:.1%} are right."],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -107,10 +121,11 @@ QUESTION = of_table(
     "bias",
     Options,
     bias,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("two rules", "verdict"),
+    of_inside=False,
     planned=(Planned("trained", "untrained"),),
 )
 

@@ -10,7 +10,9 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.behaviour import Depths as Options
+from analyses.questions.behaviour.pooled import pooled
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import brackets, wilson
@@ -27,8 +29,8 @@ AT_ONCE, MOST_DRAWN = 10, 6000
 """Words of each length that are drawn in a round, and the most of all rounds."""
 KINDS = {
     "exact": "all next-symbol sets right",
-    "before the last": "set before the last symbol right",
-    "recognition": "verdicts right, on the word and a near miss",
+    "before the last": "the set before the last symbol right",
+    "recognition": "the right verdict (half are near misses)",
 }
 
 
@@ -70,7 +72,9 @@ def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         word are right; "before the last": the set before its last symbol is, where the outermost
         verb must agree; "recognition": the verdict on the word and on a near miss of it), words
         (for recognition twice as many), in_window (the share of words that are no longer than those
-        of the training), value (a share), low and high (95%, Wilson).
+        of the training), value (a share), low and high (95%, Wilson), and symbol (what a guesser
+        reaches who knows the last symbol alone, and the commonest set after it; of verdicts, who
+        always says the same).
     """
     by_depth = words_by_depth(run, options.count, options.deepest, options.seed, progress)
     window = int(run.language.lengths(run.config.max_n)[-1])
@@ -79,11 +83,13 @@ def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         for depth, words in by_depth.items():
             progress(MOST_DRAWN, MOST_DRAWN, f"depth {depth}, {name}")
             inside = float(np.mean([len(word) <= window for word in words]))
+            guessed = _guessed(run, words)
             for kind, right in _right(run, model, words, options.seed).items():
                 low, high = wilson(int(right.sum()), len(right))
                 rows.append(
                     {"model": name, "depth": depth, "kind": kind, "words": len(right)}
                     | {"in_window": inside, "value": float(right.mean()), "low": low, "high": high}
+                    | {"symbol": guessed[kind]}
                 )
     return pd.DataFrame(rows)
 
@@ -111,27 +117,53 @@ def _right(run: Run, model: LanguageModel, words: list[Word], seed: int) -> dict
     return {"exact": exact, "before the last": last} | found
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the curve shows, in a few sentences."""
-    kind = table["kind"].iloc[0]
-    rows = table[(table["model"] == "trained") & (table["kind"] == kind)].set_index("depth")
-    control = table[(table["model"] == "untrained") & (table["kind"] == kind)]
-    values = ", ".join(
-        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} at depth {depth}"
-        for depth, row in rows.iterrows()
-    )
-    most = int(rows["words"].max())
-    beyond = [int(depth) for depth, row in rows.iterrows() if row["in_window"] < 0.5]
-    said = (
-        f"Share of words with {KINDS[kind]}, by depth of embedding (up to {most} different words "
-        f"each): {values}. The untrained model reaches {control['value'].max():.0%} at best."
-    )
-    if beyond:
-        said += (
-            f" From depth {beyond[0]} on most words are longer than those of the training. Depth "
-            "and length are hard to tell apart there."
+def _guessed(run: Run, words: list[Word]) -> dict[str, float]:
+    """The share of the words that is right, by kind, if after each symbol the commonest of all true
+    sets is said; of verdicts always the same one."""
+    vocabulary = run.language.vocabulary
+    batch = vocabulary.words(words)
+    told = [vocabulary.ids[token] for token in run.objective.tokens(vocabulary)]
+    truth = run.language.allowed(batch)[..., told]
+    inside = np.arange(truth.shape[1]) <= batch.lengths[:, None]
+    right = ~inside
+    for symbol in np.unique(batch.tokens[inside]):
+        here = inside & (batch.tokens == symbol)
+        sets, counts = np.unique(truth[here], axis=0, return_counts=True)
+        right[here] = (truth[here] == sets[counts.argmax()]).all(axis=1)
+    last = right[np.arange(len(words)), batch.lengths - 1].mean()
+    return {"exact": right.all(axis=1).mean(), "before the last": last, "recognition": 0.5}
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Right answers over all depths, beside the untrained network and the last symbol alone; then
+    right sets before the last symbol."""
+    main, found = table["kind"].iloc[0], []
+    for kind in ("exact", "before the last") if main == "exact" else (main,):
+        rows = table[table["kind"] == kind]
+        own = rows[rows["model"] == "trained"]
+        by_depth = [
+            f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} at depth {row.depth}"
+            for row in own.itertuples()
+        ]
+        notes = [f"It is {', '.join(by_depth)}."]
+        beyond = own.loc[own["in_window"] < 0.5, "depth"]
+        if kind == main and len(beyond):
+            notes.append(
+                f"From depth {beyond.min()} on most words are longer than those of the training: "
+                "depth and length are hard to tell apart there."
+            )
+        found.append(
+            pooled(
+                f"{{}} of the words of depth {own['depth'].min()} to {own['depth'].max()} have "
+                f"{KINDS[kind]}",
+                rows.rename(columns={"depth": "group", "value": "share", "words": "count"}),
+                "words",
+                {"the untrained network": "untrained", "the last symbol alone": "symbol"},
+                "depth",
+                notes,
+            )
         )
-    return said
+    return found
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -160,10 +192,11 @@ QUESTION = of_table(
     "depths",
     Options,
     depths,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("trees",),
+    of_inside=False,
     brief=Options(count=16),
     planned=(Planned("trained", "untrained"),),
 )

@@ -12,6 +12,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.questions.behaviour.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -306,24 +307,32 @@ def beam_chart(table: pd.DataFrame) -> ChartType:
     return (rules + points + names).properties(**size)
 
 
-def in_words(table: pd.DataFrame) -> tuple[str, str]:
-    """What the decoders show: in a sentence, and what there is to add."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """How right plain sampling is; what allowed symbols, a penalty and greedy search make."""
     rows = table.set_index("decoder")
     plain, penalty = rows.loc["sampling"], rows.loc["frequency penalty 2"]
-    untrained, random, oracle = (rows.loc[name] for name in CONTROLS)
-    greedy = rows.loc["greedy"]
-    return (
-        f"Of {plain['words']:d} words drawn symbol by symbol, {plain['grammatical']:.1%}"
-        f"{brackets(plain['low'], plain['high'], '.1%')} are in the language (untrained "
-        f"{untrained['grammatical']:.1%}, random symbols {random['grammatical']:.1%}, symbols that "
-        f"the language allows {oracle['grammatical']:.1%}).",
-        f"The right words have {plain['lengths']:d} different lengths, up to {plain['longest']:d}. "
-        f"With a frequency penalty of 2, {penalty['grammatical']:.1%}"
-        f"{brackets(penalty['low'], penalty['high'], '.1%')} are right, of "
-        f"{penalty['lengths']:d} lengths up to "
-        f"{penalty['longest']:d}. The greedy word {'is' if greedy['grammatical'] else 'is not'} in "
-        "the language.",
-    )
+    untrained, random, allowed = rows["grammatical"][list(CONTROLS)]
+    greedy = "is" if rows.loc["greedy", "grammatical"] else "is not"
+    return [
+        Claim(
+            "{} of the words drawn symbol by symbol are in the language",
+            *plain[["grammatical", "low", "high"]],
+            int(plain["words"]),
+            "drawn words",
+            "Wilson",
+            {"the untrained network": untrained, "random symbols": random},
+            ".1%",
+            notes=[
+                f"The right ones are {plain['different']:d} different words of "
+                f"{plain['lengths']:d} lengths, up to {plain['longest']:d}.",
+                f"Of symbols drawn from those that the language allows, {allowed:.1%} are right.",
+                f"With a frequency penalty of 2, {penalty['grammatical']:.1%}"
+                f"{brackets(penalty['low'], penalty['high'], '.1%')} are, of "
+                f"{penalty['lengths']:d} lengths up to {penalty['longest']:d}.",
+                f"The greedy word {greedy} in the language.",
+            ],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.needs import Need, require
 from analyses.options.behaviour import InContext as Options
 from analyses.script import script
@@ -36,6 +37,12 @@ MODELS = ("trained", BAYES, BY_HEART, COPYING, MAJORITY, "untrained")
 """The network and what it is compared with: two Bayesians, one that copies the label of the query
 where an example has it and guesses elsewhere, one that says the most frequent label of the prompt,
 and the untrained network."""
+BESIDE = {
+    "the untrained network": "untrained",
+    "who knows the trained rules alone": BY_HEART,
+    "the prompt's commonest label": MAJORITY,
+}
+"""What is told beside the network. The Bayesian of all rules is no control: it knows the truth."""
 RULES = ("trained", "held-out")
 QUERIES = ("any", "shown", "new")
 """Whether an example has the letter of the query."""
@@ -150,24 +157,43 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return own.join(wide).reset_index()
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the longest prompts, by trained and by held-out rules."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Right answers to the longest prompts by held-out rules, and to those among them that show no
+    example of the letter asked for: there who copies can only guess."""
     most = table["examples"].max()
-    rows = table[(table["examples"] == most) & (table["query"] == "any")]
-    said = []
-    for rules in RULES:
-        own = rows[rows["rules"] == rules].set_index("model")
-        network, others = own.loc["trained"], own["accuracy"]
-        beside = ", ".join(f"{name} {others[name]:.0%}" for name in MODELS[1:])
-        fit = network["from_trained"]
-        said.append(
-            f"By {rules} rules {network['accuracy']:.0%}"
-            f"{brackets(network['low'], network['high'], '.0%')} are right ({beside}); "
-            f"the network is "
-            f"{network['from_bayes']:.2f} nats from the Bayesian of all rules, and "
-            + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained.")
+    rows = table[table["examples"] == most].set_index(["rules", "query", "model"])
+    held_out = rows["accuracy"]["held-out"]
+    own, known = rows.loc[("held-out", "any", "trained")], rows.loc[("trained", "any", "trained")]
+    fit = own["from_trained"]
+    notes = [
+        f"By trained rules {known['accuracy']:.0%}{brackets(known['low'], known['high'], '.0%')} "
+        "are right.",
+        f"By the others the Bayesian of all rules is right in {held_out['any', BAYES]:.0%}; the "
+        f"network is {own['from_bayes']:.2f} nats from it, and "
+        + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained."),
+    ]
+    found = []
+    for query, where, controls in (
+        ("any", "", BESIDE),
+        ("new", " without the letter asked for", {**BESIDE, "who copies labels": COPYING}),
+    ):
+        if query not in held_out:
+            continue
+        row = rows.loc[("held-out", query, "trained")]
+        found.append(
+            Claim(
+                f"By rules never trained, {{}} of the answers are right after {most} "
+                f"examples{where}",
+                *row[["accuracy", "low", "high"]],
+                int(row["prompts"]),
+                "prompts",
+                "bootstrap over prompts",
+                {said: held_out[query, name] for said, name in controls.items()},
+                ".0%",
+                notes=notes if query == "any" else [],
+            )
         )
-    return f"Answers after {most} examples (bootstrap 95% interval). {' '.join(said)}"
+    return found
 
 
 def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
@@ -282,11 +308,12 @@ QUESTION = of_table(
     "in-context",
     Options,
     in_context,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,
     needs=NEEDS,
+    of_inside=False,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )
 

@@ -13,12 +13,13 @@ from jaxtyping import Bool, Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.behaviour import Perplexity as Options
 from analyses.questions.behaviour import hidden
 from analyses.questions.training.loss import entropy_and_kl, shares_of
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import bootstrap_sums, brackets
+from interp.statistics import bootstrap_sums
 from models.base import LanguageModel, build
 from models.decoding.choice import Choice
 from models.errors import UserError
@@ -279,24 +280,42 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return found.rename(columns={"group": str(table["by"].iloc[0])})
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says, in a few sentences."""
-    by, rows = table["by"].iloc[0], table.set_index("model")
-    trained = rows.loc[["trained"]]
-    first, last = trained.iloc[0], trained.iloc[-1]
-    controls = ", ".join(
-        f"{name} {rows.loc[[name]]['kl'].iloc[-1]:.3f}" for name in ("untrained", "trigram")
-    )
-    guess = rows.loc[["allowed symbols"]]["kl"].iloc[-1]
-    return (
-        "Excess loss over the language's own entropy (nats a token, 95% interval, bootstrap over "
-        f"words): {first['kl']:.3f}{brackets(first['low'], first['high'], '.3f')} at {by} "
-        f"{first['group']:d}, {last['kl']:.3f}{brackets(last['low'], last['high'], '.3f')} at {by} "
-        f"{last['group']:d} ({last['words']:d} words). Controls there: {controls}, all "
-        f"allowed symbols equally likely {guess:.3f}. Perplexity there: {last['perplexity']:.2f}, "
-        f"where {last['best']:.2f} is the least; {last['forbidden']:.1%} of the probability goes "
-        "to tokens that the language forbids."
-    )
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """The loss beyond the entropy, over all tokens, beside the untrained network and a trigram."""
+    by, rows = table["by"].iloc[0], table[table["low"].notna() | table["low"].isna().all()]
+    kl = rows.pivot(index="group", columns="model", values="kl")
+    trained = rows[rows["model"] == "trained"].set_index("group")
+    share = trained["tokens"] / trained["tokens"].sum()
+    over_all = kl.mul(share, axis=0).sum()
+    # Groups are drawn apart: their errors add up in squares (Zou and Donner 2008).
+    down, up = (np.linalg.norm(share * (trained["kl"] - trained[end])) for end in ("low", "high"))
+    entropy, out = ((trained[name] * share).sum() for name in ("entropy", "forbidden"))
+    value, (untrained, counted, guess) = over_all["trained"], over_all[list(CONTROLS)]
+    alone = trained.index[trained["high"] >= kl[list(CONTROLS[:2])].min(axis=1)]
+    doubts = []
+    if len(alone) and value + up < min(untrained, counted):
+        doubts.append(f"Alone it is not shown at {by} {', '.join(map(str, alone))}.")
+    if value + up >= guess:
+        doubts.append(f"Who knows what may follow, not how likely it is, loses {guess:.3f}.")
+    return [
+        Claim(
+            "It loses less than its controls: {} nats a token beyond the language's entropy",
+            value,
+            value - down,
+            value + up,
+            int(trained["words"].sum()),
+            "drawn words",
+            "bootstrap over words",
+            {"the untrained network": untrained, "a trigram": counted},
+            ".3f",
+            less=True,
+            doubts=doubts,
+            notes=[
+                f"Its perplexity is {np.exp(entropy + value):.2f}, where {np.exp(entropy):.2f} is "
+                f"the least; {out:.1%} of its probability goes to what the language forbids."
+            ],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -331,11 +350,12 @@ QUESTION = of_table(
     "perplexity",
     Options,
     perplexity,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,
     needs=("language", "whole words"),
+    of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
 

@@ -7,6 +7,8 @@ answer are those that come of the written step, and the source if they are those
 
 from __future__ import annotations
 
+from collections import Counter
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -15,11 +17,12 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.behaviour import Steps as Options
 from analyses.questions.behaviour.targets import greedy
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import brackets, wilson
+from interp.statistics import wilson
 from models.errors import UserError
 from models.languages.pairs.steps import ParitySteps
 from models.runs.run import Run
@@ -36,9 +39,10 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     Returns:
         One row per model ("trained", "untrained"), whether a step is "edited" or "as it is",
         and way: "next step follows the edit", "answer follows the edit", "answer follows the
-        source" (an answer may follow neither, if it is none); share, low, high (95% Wilson) and
-        pairs. Where nothing is edited, what would follow the edit is
-        wrong, so these are the errors that are made anyway.
+        source" (an answer may follow neither, if it is none); share, low, high (95% Wilson),
+        commonest (the share that is right if always the same is written) and pairs. Where nothing
+        is edited, what would follow the edit is wrong, so these are the errors that are made
+        anyway.
 
     Raises:
         UserError: the run knows short sources alone.
@@ -53,7 +57,7 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
         chance = np.random.default_rng([ANALYSIS_SEED, options.seed, 1])  # the same for both models
-        held: dict[tuple[str, str], list[bool]] = {}
+        held: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
             source, target = language.split(language.vocabulary.decode(ids[:length]))
             place = int(chance.integers(len(source) - 1))
@@ -65,33 +69,48 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
                 going = greedy(model, run.objective, tokens, len(after) + 1)
                 made = language.vocabulary.decode(going[0])
                 answer = made[len(after) - 1]
-                ways = (made[0] == after[0], answer == after[-1], answer == target[-1])
-                for way, holds in zip(WAYS, ways, strict=True):
-                    held.setdefault((how, way), []).append(holds)
+                ways = ((made[0], after[0]), (answer, after[-1]), (answer, target[-1]))
+                for way, said in zip(WAYS, ways, strict=True):
+                    held.setdefault((how, way), []).append(said)
         for (how, way), each in held.items():
-            low, high = wilson(sum(each), len(each))
+            pairs, holds = len(each), sum(said == wanted for said, wanted in each)
+            low, high = wilson(holds, pairs)
+            ((_, most),) = Counter(wanted for _, wanted in each).most_common(1)
             row: dict[str, object] = {"model": name, "steps": how, "way": way}
-            row |= {"share": sum(each) / len(each), "low": low, "high": high}
-            rows.append(row | {"pairs": len(each)})
+            row |= {"share": holds / pairs, "low": low, "high": high}
+            rows.append(row | {"commonest": most / pairs, "pairs": pairs})
     return pd.DataFrame(rows)
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Whether the answer follows the edit or the source, whichever is more frequent; and whether
+    the next step follows the edit."""
     rows = table.set_index(["model", "steps", "way"])
-    said = [
-        f"the {way} in {row['share']:.0%}{brackets(row['low'], row['high'], '.0%')}"
-        for way in WAYS
-        for row in [rows.loc[("trained", "edited", way)]]
-    ]
-    as_it_is = rows.loc[("trained", "as it is", WAYS[2])]
-    untrained = rows.loc[("untrained", "edited", WAYS[1])]
-    return (
-        f"After a step that was turned around (Wilson's 95% interval, {int(as_it_is['pairs'])} "
-        f"pairs): {'; '.join(said)}. Where no step is edited, the answer is right in "
-        f"{as_it_is['share']:.0%}; in the untrained model it follows the edit in "
-        f"{untrained['share']:.0%}."
-    )
+    shares = rows["share"]
+    follows = max(WAYS[1:], key=lambda way: shares["trained", "edited", way])
+    right = f"Where no step is edited, {shares['trained', 'as it is', WAYS[2]]:.0%} of the answers"
+    found = []
+    for way, notes in ((follows, [f"{right} are right."]), (WAYS[0], [])):
+        row = rows.loc[("trained", "edited", way)]
+        controls = {
+            "the untrained network": shares["untrained", "edited", way],
+            "always the same": row["commonest"],
+        }
+        if way != WAYS[2]:  # which is right where no step is edited
+            controls["with no step edited"] = shares["trained", "as it is", way]
+        found.append(
+            Claim(
+                f"After a step that was turned around, the {way} in {{}}",
+                *row[["share", "low", "high"]],
+                int(row["pairs"]),
+                "pairs",
+                "Wilson",
+                controls,
+                ".0%",
+                notes=notes,
+            )
+        )
+    return found
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -124,10 +143,11 @@ QUESTION = of_table(
     "steps",
     Options,
     edited,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("steps", "next symbols", "causal"),
+    of_inside=False,
     planned=(Planned("trained", "untrained"),),
 )
 

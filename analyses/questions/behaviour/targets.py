@@ -20,11 +20,13 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
+from analyses.questions.behaviour.pooled import pooled
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import bootstrap_mean, brackets, wilson
+from interp.statistics import bootstrap_mean, wilson
 from models.base import LanguageModel
 from models.decoding.growing import growing
 from models.languages import END_ID, PairCorpus, Transduction, Word, Words
@@ -38,6 +40,12 @@ DRAWN = 16
 CONTROLS = ("untrained", "another source")
 """The untrained model; and the true target of another source of this length, which tells how right
 a target is that knows nothing of its source but the length."""
+BESIDE = {
+    "the untrained network": "untrained",
+    "another target of this length": "another source",
+    "always the commonest target": "commonest",
+}
+"""What is told beside whole targets, by its model or column."""
 
 NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "causal")
 INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high")}
@@ -52,11 +60,13 @@ class Asked:
         words: the pairs.
         source: how many symbols each source has.
         targets: the symbols after the border, END after the last; -1 past that.
+        in_window: the share of pairs that are no longer than those of the training.
     """
 
     words: Words
     source: int
     targets: Int[np.ndarray, "pair place"]
+    in_window: float
 
 
 def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
@@ -76,6 +86,7 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
     reach = range(1, int(window * windows) + 1)
     if isinstance(language, PairCorpus):
         reach = language.lengths(run.config.max_n)
+        window = reach[-1]
     lengths = language.positive_lengths(reach)
     found: dict[int, dict[Word, None]] = {}
     for _ in range(DRAWN):
@@ -94,7 +105,8 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
         pairs = language.vocabulary.words(list(found[source]))
         targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, 1)), constant_values=END_ID)
         inside = np.arange(targets.shape[1]) <= (pairs.lengths - source - 1)[:, None]
-        asked.append(Asked(pairs, source, np.where(inside, targets, -1)))
+        known = float((pairs.lengths <= window).mean())
+        asked.append(Asked(pairs, source, np.where(inside, targets, -1), known))
     return asked
 
 
@@ -149,9 +161,12 @@ def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
         places, those that reach so far), exact (share of pairs whose whole target is right, END
         too), low and high (its 95% Wilson interval), forced and running (share of the places with
         the right token, after the true symbols and after the model's own), running_low and
-        running_high (95% bootstrap over pairs) and alone (what ``exact`` would be if errors came
-        independently of each other: the product of ``forced`` over the places). By place, exact is
-        whether all is right up to there, and forced and running are about this place alone.
+        running_high (95% bootstrap over pairs), lost, lost_low and lost_high (how much lower
+        running is than forced, likewise), alone (what ``exact`` would be if errors came
+        independently of each other: the product of ``forced`` over the places), commonest (the
+        share of pairs that have the commonest target of all) and in_window (the share of pairs no
+        longer than those of the training). By place, exact and commonest are about all up to there,
+        and forced and running about this place alone.
 
     Raises:
         UserError: the run has no pairs.
@@ -187,26 +202,28 @@ Answers = Sequence[tuple[np.ndarray, np.ndarray]]
 def _rows(
     model: str, by: str, asked: Sequence[Asked], answers: Answers
 ) -> Iterator[dict[str, object]]:
-    about = {"model": model, "by": by}
-    if by == "length":
-        for each, made in zip(asked, answers, strict=True):
-            there = each.targets >= 0
-            right = [(tokens == each.targets) & there for tokens in made]
-            exact = (right[1] | ~there).all(axis=1)
-            yield about | {"group": each.source} | _row(exact, right, there)
-        return
     deepest = max(each.targets.shape[1] for each in asked)
     wide = [
         [np.pad(part, ((0, 0), (0, deepest - part.shape[1])), constant_values=-1) for part in parts]
         for parts in ((each.targets, *made) for each, made in zip(asked, answers, strict=True))
     ]
     true, *own = (np.concatenate(parts) for parts in zip(*wide, strict=True))
-    right = [tokens == true for tokens in own]
-    so_far = np.logical_and.accumulate(right[1] | (true < 0), axis=1)
-    for place in range(deepest):
-        there = true[:, place] >= 0
-        at = [each[there, place : place + 1] for each in right]
-        yield about | {"group": place + 1} | _row(so_far[there, place], at, true[there, :1] >= 0)
+    there = true >= 0
+    right = [(tokens == true) & there for tokens in own]
+    so_far = np.logical_and.accumulate(right[1] | ~there, axis=1)
+    kinds, counts = np.unique(true, axis=0, return_counts=True)
+    same = np.logical_and.accumulate(true == kinds[counts.argmax()], axis=1)
+    source = np.repeat([each.source for each in asked], [len(each.words) for each in asked])
+    inside = np.repeat([each.in_window for each in asked], [len(each.words) for each in asked])
+    parts = [(each.source, source == each.source, slice(None)) for each in asked]
+    if by == "place":
+        parts = [(at + 1, there[:, at], slice(at, at + 1)) for at in range(deepest)]
+    for group, pairs, at in parts:
+        about = {"model": model, "by": by, "group": group, "in_window": inside[pairs].mean()}
+        about |= {"commonest": same[pairs, at][:, -1].mean()}
+        yield about | _row(
+            so_far[pairs, at][:, -1], [each[pairs, at] for each in right], there[pairs, at]
+        )
 
 
 def _row(
@@ -217,6 +234,7 @@ def _row(
     low, high = wilson(int(exact.sum()), len(exact))
     each = [own.sum(axis=1) / there.sum(axis=1) for own in right]
     mean, running_low, running_high = map(float, bootstrap_mean(each[1]))
+    lost, lost_low, lost_high = map(float, bootstrap_mean(each[0] - each[1]))
     counts = there.sum(axis=0)
     by_place = right[0].sum(axis=0)[counts > 0] / counts[counts > 0]
     return {
@@ -228,6 +246,9 @@ def _row(
         "running": mean,
         "running_low": running_low,
         "running_high": running_high,
+        "lost": lost,
+        "lost_low": lost_low,
+        "lost_high": lost_high,
         "alone": float(np.prod(by_place)),
     }
 
@@ -243,27 +264,35 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index().rename(columns={"group": "source" if by == "length" else by})
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says, in a few sentences."""
-    rows, by = table.set_index("model"), table["by"].iloc[0]
-    trained = rows.loc[["trained"]]
-    first, last = trained.iloc[0], trained.iloc[-1]
-    what = "source of {} symbols" if by == "length" else "place {}"
-    said = [
-        f"{row['exact']:.0%}{brackets(row['low'], row['high'], '.0%')} "
-        f"at a {what.format(row['group'])}"
-        for row in (first, last)
-    ]
-    other, untrained = (rows.loc[[name]].iloc[-1]["running"] for name in CONTROLS[::-1])
-    return (
-        f"Whole targets right{'' if by == 'length' else ' up to there'} (Wilson's 95% interval): "
-        f"{said[0]}, {said[1]}. There {last['forced']:.0%} of the tokens are right after the true "
-        f"ones, {last['running']:.0%} after the model's own"
-        f"{brackets(last['running_low'], last['running_high'], '.0%')}; "
-        f"if errors came independently, {last['alone']:.0%} of the "
-        f"targets would be right. Controls, after their own: untrained {untrained:.0%}, the target "
-        f"of another source {other:.0%}."
-    )
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Whole targets in the training window and beyond it, or up to a place that half of the pairs
+    reach; and what is lost in the last group by going on from the model's own tokens."""
+    rows = table.rename(columns={"exact": "share", "pairs": "count"})
+    own = rows[rows["model"] == "trained"]
+    inside, kind = rows["in_window"] >= 0.5, "source length"
+    parts = {"in the training window": inside, "beyond the training window": ~inside}
+    if table["by"].iloc[0] == "place":
+        reached = own.loc[own["count"] >= own["count"].max() / 2, "group"].max()
+        parts, kind = {f"up to place {reached}": rows["group"] == reached}, "place"
+    found = []
+    for where, at in parts.items():
+        if at.any():
+            last = own.loc[at[own.index]].iloc[-1]
+            finding = f"{{}} of the targets are right {where}"
+            found.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
+    if last["share"] < 1:
+        lost = Claim(
+            f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
+            "costs {} of the tokens",
+            *last[["lost", "lost_low", "lost_high"]],
+            int(last["count"]),
+            "pairs",
+            "bootstrap over pairs",
+            {"no difference": 0.0},
+            ".1%",
+        )
+        found.append(lost)
+    return found
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -312,11 +341,12 @@ QUESTION = of_table(
     "targets",
     Options,
     targets,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,
     needs=NEEDS,
+    of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
+from analyses.claims import told
 from analyses.needs import lack
 from analyses.questions.behaviour.generated import (
     after,
@@ -13,14 +14,14 @@ from analyses.questions.behaviour.generated import (
     beam_chart,
     beam_steps,
     chart,
+    claims,
     decoders,
     generator,
-    in_words,
     judged,
     longest_of,
 )
 from analyses.questions.behaviour.perplexity import BY
-from dashboard import controls
+from dashboard import controls, drawing
 from dashboard.background import at_once
 from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, picture, reading
@@ -168,14 +169,13 @@ def _compared(run: Run) -> None:
     table = at_once(key, lambda told: decoders(run, prompt=prompt, progress=told))
     if table is None:
         return
-    short, more = in_words(table)
-    said = f"{short} {more}"
-    st.markdown(f"#### {text(short)}")
-    st.markdown(text(more))
+    found = claims(table)
+    result = Answer(table, told(found, None), {"run": run.name}, claims=found)
+    drawing.judged("generate", result)
     figure = chart(table)
-    picture(figure, f"Share of right words by decoder. {said}")
+    picture(figure, f"Share of right words by decoder. {result.sentence}")
     reading("generate: compared")
-    downloads("generate", Answer(table, said, {"run": run.name}), lambda: figure)
+    downloads("generate", result, lambda: figure)
 
 
 def _close(run: Run) -> None:
