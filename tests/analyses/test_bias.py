@@ -23,6 +23,8 @@ from models.runs.run import Run
 from models.training.evaluation import predict
 from models.training.loop import train
 
+NO = "no better than its controls"
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
@@ -67,18 +69,13 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
     }.get(taken)
     assert rule is None or f'go by "{rule}"' in claim.short
     # The control is as right: the same words were judged by the same rule.
-    assert claim.grade == "no better than its controls"
+    taught = taken in ("rule", "rival")
+    assert claim.grade == (NO if taught else "not weighed")
     better = table.assign(by_rule=[table["by_rule"][0], 0.5], by_rival=[table["by_rival"][0], 0.5])
     (claim,) = claims(better)
-    assert (
-        claim.grade
-        == {
-            "rule": "holds",
-            "rival": "holds",
-            "no": "no better than its controls",
-            "not the rule": "fragile",  # it is wrong where both rules agree
-        }[taken]
-    )
+    assert claim.grade == ("holds" if taught else "not weighed")  # where both agree it is wrong
+    assert claims(better.assign(agreeing=0.9))[0].grade == {"no": NO}.get(taken, "fragile")
+    assert claims(better.assign(agreeing=1.0))[0].grade == {"no": NO}.get(taken, "holds")
     assert claim.controls["always the same answer"] == better["constant"][0]
     ends = (better["low"][0], better["high"][0])
     assert (claim.low, claim.high) == pytest.approx(

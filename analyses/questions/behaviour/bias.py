@@ -76,19 +76,22 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     own = row["by_rule"] > row["by_rival"]
     by, rule = ("by_rule", known.rule) if own else ("by_rival", known.rival)
     ends = (row["low"], row["high"]) if own else (1 - row["high"], 1 - row["low"])
+    agreeing, constant, words = row["agreeing"], row["constant"], int(row["words"])
+    least, _ = wilson(round(agreeing * words), words)
+    told = [f"Where the rules agree, {agreeing:.1%} are right."]
     return [
         Claim(
             f'Where the rules differ, {{}} of the verdicts go by "{rule}"',
             row[by],
             *ends,
-            int(row["words"]),
+            words,
             "words",
             "Wilson",
-            {"the untrained network": control[by], "always the same answer": row["constant"]},
+            {"the untrained network": control[by], "always the same answer": constant},
             ".1%",
-            doubts=[]
-            if row["agreeing"] >= RIGHT
-            else [f"Where the rules agree, {row['agreeing']:.1%} are right."],
+            doubts=told if agreeing < RIGHT else [],
+            notes=told if agreeing >= RIGHT else [],
+            unweighed="So it goes by neither." if least <= constant else "",
         )
     ]
 

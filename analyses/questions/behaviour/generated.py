@@ -316,8 +316,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             "{} of the words drawn symbol by symbol are in the language",
-            *plain[["grammatical", "low", "high"]],
-            int(plain["words"]),
+            *plain[["grammatical", "low", "high", "words"]],
             "drawn words",
             "Wilson",
             {"the untrained network": untrained, "random symbols": random},

@@ -184,8 +184,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             Claim(
                 f"By rules never trained, {{}} of the answers are right after {most} "
                 f"examples{where}",
-                *row[["accuracy", "low", "high"]],
-                int(row["prompts"]),
+                *row[["accuracy", "low", "high", "prompts"]],
                 "prompts",
                 "bootstrap over prompts",
                 {said: held_out[query, name] for said, name in controls.items()},

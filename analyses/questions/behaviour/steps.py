@@ -101,8 +101,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         found.append(
             Claim(
                 f"After a step that was turned around, the {way} in {{}}",
-                *row[["share", "low", "high"]],
-                int(row["pairs"]),
+                *row[["share", "low", "high", "pairs"]],
                 "pairs",
                 "Wilson",
                 controls,

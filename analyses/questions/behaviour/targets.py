@@ -284,8 +284,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         lost = Claim(
             f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
             "costs {} of the tokens",
-            *last[["lost", "lost_low", "lost_high"]],
-            int(last["count"]),
+            *last[["lost", "lost_low", "lost_high", "count"]],
             "pairs",
             "bootstrap over pairs",
             {"no difference": 0.0},
