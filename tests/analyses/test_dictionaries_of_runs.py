@@ -373,4 +373,4 @@ def test_an_answer_stands_in_the_list_of_all(
     assert main(["show", str(planted.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "dictionary: Not shown: the best latents of topk tell facts" in said
-    assert "not weighed" in said
+    assert "no better than its controls" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from planted import counter
 from torch import nn
 from transformer_lens.hook_points import HookPoint
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer
 from analyses.charts.interventions import charts
 from analyses.questions.inside.intervention import changed, changes
 from analyses.questions.inside.interventions import (
@@ -308,10 +309,18 @@ def test_erasing_is_told_beyond_random_erasures_and_the_untrained_network(
 
 
 def test_exchange_and_move_are_told_before_the_erasure(answered: tuple[Run, Answer]) -> None:
-    made = question("interventions").claims(answered[1])
-    assert [claim.finding.split()[0] for claim in made] == ["Exchanging", "When", "Erasing"]
-    steered = answered[1].findings["steering"]
-    assert made[1].controls == {"a random direction": steered["random"]}
+    """Of few words, no move of a counter is told, but that of a state."""
+    found = answered[1].findings
+    assert found["steering"]["words"] == 1
+    moved = {"value": 0.9, "low": 0.8, "high": 1.0, "words": 6, "random": 0.2}
+    enough = replace(answered[1], findings={**found, "steering": found["steering"] | moved})
+    for asked, first in ((answered[1], "With"), (enough, "When")):
+        made = claims(asked)
+        assert [claim.finding.split()[0] for claim in made] == ["Exchanging", first, "Erasing"]
+    assert made[1].grade == "holds"
+    moved = found["steering"] | moved | {"random": 0.85}
+    as_good = replace(answered[1], findings={**found, "steering": moved})
+    assert claims(as_good)[1].grade == "no better than its controls"
 
 
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:

@@ -39,7 +39,6 @@ from analyses.questions.inside.intervention import changed
 from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.explanations import on_scale
 from analyses.registry import registered
-from analyses.scorecard import verdict
 from analyses.studies import leaderboard
 from analyses.words import near_miss
 from dashboard import selection
@@ -631,7 +630,7 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert kept is not None
     stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about
     assert files[f"{stem}.csv"] == kept.table.to_csv(index=False).encode()
-    about, weighed = json.loads(files[f"{stem}.json"]), verdict("probing", kept)
+    about, weighed = json.loads(files[f"{stem}.json"]), kept.verdict
     assert about["findings"] == kept.findings
     assert (about["run"], about["step"], about["answer"]) == (run.name, run.step, kept.sentence)
     assert (about["finding"], about["grade"]) == (weighed.short, weighed.grade)

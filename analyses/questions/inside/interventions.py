@@ -229,7 +229,7 @@ def claims(answer: Answer) -> list[Claim]:
     erased, exchange, steered = (found[name] for name in ("erasure", "interchange", "steering"))
     main = found["main"] if found["main"] in erased else next(iter(erased), found["main"])
     made = [exchange_claim(exchange, main, found["scrubbing"])] if exchange else []
-    if steered:
+    if steered and steered["words"] >= LEAST:
         made.append(_moved(steered))
     elif found["state"]:
         made.append(state_claim(found["state"]))
@@ -271,7 +271,6 @@ def _moved(steered: Mapping[str, Any]) -> Claim:
         "mean over k, bootstrap over words",
         {"a random direction": steered["random"]},
         ".0%",
-        unweighed=FEW if steered["words"] < LEAST else "",
     )
 
 

@@ -16,7 +16,7 @@ from interp.causal.scrubbing import ANY
 UNTRAINED, LONGER = "DAS, untrained model", "DAS, longer prefixes"
 ONE = "DAS, one dimension"
 CONTROLS = {
-    UNTRAINED: "the untrained model",
+    UNTRAINED: "the untrained network",
     ARBITRARY: "arbitrary targets",
     "random subspace": "a random subspace, moved as far",
     "none": "nothing exchanged",
