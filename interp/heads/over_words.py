@@ -38,7 +38,8 @@ def over_words(
         One row per part: part, layer and head (-1 where the part is no single head), choice (the
         mean over the words that choose), value (the mean over the others), low and high (95%
         bootstrap over units), corrected (the p-value, by Holm's method over the parts), words (with
-        a value, of those that do not choose), undefined (those without).
+        a value, of those that do not choose), different (units among these), undefined (words
+        without a value).
     """
     scored, everything = scores(unit, seed), per_word.to_numpy(dtype=np.float64)
     values, own = everything[scored], unit[scored]
@@ -62,6 +63,7 @@ def over_words(
             "high": high,
             "corrected": p,
             "words": defined.sum(axis=0),
+            "different": (sums[..., 1] > 0).sum(axis=0),
             "undefined": (~defined).sum(axis=0),
         }
     )

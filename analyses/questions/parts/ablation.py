@@ -18,6 +18,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table
 from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.claims import Claim
 from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import circuits
@@ -27,7 +28,7 @@ from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
 from interp.circuits.graph import Graph
 from interp.model import HookedModel, activations, is_readable
-from interp.statistics import wilson
+from interp.statistics import bootstrap_mean, wilson
 from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.languages import Sample, Word, Words
@@ -206,23 +207,31 @@ def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFr
     Returns:
         One row per set and kind of word: of ("as it is", "broken", "random parts"), parts, words
         ("members", "others"), right (a share), low, high (Wilson's 95% interval), count (different
-        words).
+        words); and, equal for both kinds, lost (the share of all verdicts that are right as it is
+        and not without the parts, minus the reverse, each kind counting half), lost_low, lost_high
+        (its 95% bootstrap interval over words).
     """
     sample = _different(sample_window(run, TESTED, seed=1))
     reference = _reference(run)
     sets = [(AS_IT_IS, []), (BROKEN, list(removal.away))]
     there = [*parts_of(model), *edges_of(model, run)]
     sets += [(RANDOM, parts) for parts in _random_sets(there, removal.away)]
-    rows = []
+    kinds = {"members": sample.labels, "others": ~sample.labels}
+    kinds = {words: which for words, which in kinds.items() if which.any()}
+    weight = sum(which / which.mean() for which in kinds.values()) / len(kinds)
+    rows, whole = [], np.empty(0)
     for of, parts in sets:
         logits = Removal(parts, removal.method).logits(model, sample.words, reference)
         right = verdicts(model, logits, sample.words) == sample.labels
-        for words, which in (("members", sample.labels), ("others", ~sample.labels)):
+        whole = right.astype(float) if of == AS_IT_IS else whole
+        lost = map(float, bootstrap_mean((whole - right) * weight))
+        of_set = dict(zip(("lost", "lost_low", "lost_high"), lost, strict=True))
+        for words, which in kinds.items():
             count, hits = int(which.sum()), int(right[which].sum())
-            if count:
-                low, high = wilson(hits, count)
-                rows.append((of, " + ".join(parts), words, hits / count, low, high, count))
-    return pd.DataFrame(rows, columns=["of", "parts", "words", "right", "low", "high", "count"])
+            low, high = wilson(hits, count)
+            row = {"of": of, "parts": " + ".join(parts), "words": words, "right": hits / count}
+            rows.append(row | {"low": low, "high": high, "count": count} | of_set)
+    return pd.DataFrame(rows)
 
 
 def balanced(table: pd.DataFrame) -> pd.DataFrame:
@@ -231,34 +240,29 @@ def balanced(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(["of", "parts"], sort=False, as_index=False)["right"].mean()
 
 
-def sentence(table: pd.DataFrame) -> str:
-    """What is lost without the parts, beside what is lost without random ones.
-
-    Args:
-        table: of ``right_without``.
-    """
-    shares = balanced(table).set_index("of")
-    before, after = (float(shares.loc[of, "right"]) for of in (AS_IT_IS, BROKEN))
-    parts = shares.loc[BROKEN, "parts"]
-    if not parts:
-        return f"Nothing is taken away: {before:.1%} of the verdicts are right."
-    counts = table[table["of"] == BROKEN].set_index("words")
-    n = " and ".join(f"{row['count']} {words}" for words, row in counts.iterrows())
-    said = (
-        f"Without {parts}, {after:.1%} of the verdicts are right; as it is, {before:.1%} are "
-        f"({n}; each kind counts half)."
-    )
-    random = shares[shares.index == RANDOM]["right"]
-    if not len(random):
-        return f"{said} There is no other set of as many parts to compare it with."
-    as_bad = int((random <= after).sum())
-    said += (
-        f" Without as many others of the same kinds it is {random.mean():.1%} on average; "
-        f"{as_bad} of {len(random)} such sets cost as much or more."
-    )
-    if after >= before:
-        return f"{said} Nothing is lost."
-    return said
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What is lost without the parts, beside what is lost on average without random ones."""
+    shares = balanced(table).set_index("of")["right"]
+    own = table[table["of"] == BROKEN]
+    lost, random = own.iloc[0], table[table["of"] == RANDOM].groupby("parts")["lost"].first()
+    as_bad = int((random >= lost["lost"]).sum())
+    return [
+        Claim(
+            f"Without {lost['parts']}, {{}} of the verdicts are lost",
+            *lost[["lost", "lost_low", "lost_high"]],
+            n=int(own["count"].sum()),
+            unit="different words",
+            over="bootstrap over words",
+            controls={"no loss": 0.0, "as many random others of the same kinds": random.mean()},
+            form="z.1%",
+            doubts=[f"{as_bad} of {len(random)} such sets cost as much or more."] if as_bad else [],
+            notes=[
+                f"As it is, {shares[AS_IT_IS]:.1%} are right; without the parts, "
+                f"{shares[BROKEN]:.1%}. Members and others count half each."
+            ],
+            unweighed="" if len(random) else "No other set of as many parts is left to compare.",
+        )
+    ]
 
 
 def _reference(run: Run) -> Words:
@@ -335,7 +339,7 @@ QUESTION = of_table(
     "ablation",
     Options,
     ablated,
-    sentence,
+    claims,
     headline,
     chart,
     balanced,

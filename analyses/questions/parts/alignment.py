@@ -9,7 +9,7 @@ tells how much the lengths alone say; and the diagonal, which needs no model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -20,8 +20,9 @@ from altair.typing import ChartType
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures, interval
+from analyses.claims import Claim
 from analyses.needs import require
 from analyses.options.parts import Alignment as Options
 from analyses.registry import BUILT_IN
@@ -154,6 +155,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     Measures: see ``interp.heads.alignment.aligned``. The position before a target symbol is asked,
     where the model decides it. What all heads pay is their mean. An effect is a mean over donors.
+    On another pair there is the attention of all heads, that of the head that half of the pairs
+    choose, and the effect.
 
     Raises:
         UserError: the language has no pairs, or too few; or the model was taught no next symbols.
@@ -162,20 +165,19 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         raise UserError(f"{run.name} was taught verdicts alone, and makes no targets")
     pairs = pairs_of(run, options.words, options.seed)
     donors = pairs_of(run, DRAWN * options.donors, options.seed + 1)
-    model, digest = run.model_and_hash()
-    rows = []
-    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
+    rows = list[dict[str, object]]()
+    for done, (name, viewed) in enumerate(models_of(run)):
         seen = []
         for number, pair in enumerate(pairs):
             progress(done * len(pairs) + number, 2 * len(pairs), f"alignment, {name} model")
             seen.append(look(run, viewed, pair, _longer(pair, donors, options.donors)))
         rows += [{"model": name} | row for row in _rows(seen, pairs)]
         if name == "trained":
-            rows += _controls(seen, pairs)
+            heads = [row for row in rows if row["head"] != -1]
+            best = _best(pd.DataFrame(heads), name)["part"] if heads else ""
+            rows += [{"model": "none"} | row for row in _controls(seen, pairs, best)]
     progress(2 * len(pairs), 2 * len(pairs), "alignment")
-    table = pd.DataFrame(rows)
-    sentence, found = findings(table)
-    return Answer(table, sentence, plain(found), asdict(options), digest)
+    return Answer(pd.DataFrame(rows))
 
 
 def _longer(pair: Pair, donors: Sequence[Pair], count: int) -> list[Pair]:
@@ -225,10 +227,12 @@ def _rows(seen: Sequence[Scores], pairs: Sequence[Pair]) -> Iterator[dict[str, o
         yield _row(of, part, own, pairs, None if part == cause else effects)
 
 
-def _controls(seen: Sequence[Scores], pairs: Sequence[Pair]) -> list[dict[str, object]]:
+def _controls(
+    seen: Sequence[Scores], pairs: Sequence[Pair], best: str
+) -> Iterator[dict[str, object]]:
     cause = READING if ("effect", READING) in seen[0] else SYMBOL
     effects = [scores["effect", cause] for scores in seen]
-    rows = [_row("control", DIAGONAL, [pair.diagonal for pair in pairs], pairs, effects)]
+    yield _row("control", DIAGONAL, [pair.diagonal for pair in pairs], pairs, effects)
     shapes = dict[tuple[int, ...], list[int]]()
     for number, pair in enumerate(pairs):
         shapes.setdefault(pair.truth.shape, []).append(number)
@@ -238,12 +242,13 @@ def _controls(seen: Sequence[Scores], pairs: Sequence[Pair]) -> list[dict[str, o
         if len(same) > 1
         for at, number in enumerate(same)
     ]
-    if ("attention", ALL) in seen[0] and len(others) > 3:
-        paid = [seen[other]["attention", ALL] for _, other in others]
-        asked = [pairs[number] for number, _ in others]
-        about = [effects[number] for number, _ in others]
-        rows.append(_row("control", ELSEWHERE, paid, asked, about))
-    return [{"model": "none"} | row for row in rows]
+    asked = [pairs[number] for number, _ in others]
+    about = [effects[number] for number, _ in others]
+    for of, part in (("attention", ALL), ("attention", best), ("effect", cause)):
+        if (of, part) in seen[0] and len(others) > 3:
+            scores = [seen[other][of, part] for _, other in others]
+            name = ELSEWHERE if part == ALL else f"{part} on {ELSEWHERE}"
+            yield _row("control", name, scores, asked, about)
 
 
 def _row(
@@ -258,7 +263,7 @@ def _row(
     with_cause = np.full(len(pairs), np.nan)
     if effects is not None:
         with_cause = np.array([agreement(*two) for two in zip(scores, effects, strict=True)])
-    is_head = part.startswith("L") and "H" in part
+    is_head = of == "attention" and part != ALL
     layer, head = map(int, part[1:].split("H")) if is_head else (-1, -1)
     return {
         "of": of,
@@ -281,55 +286,41 @@ def _judged(name: str, low: str, high: str, values: np.ndarray) -> dict[str, flo
     return dict(zip((name, low, high), map(float, ends), strict=True))
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """The head that finds the alignment best, its controls, and where the source matters.
-
-    Keys: best (the head; missing without attention), auroc, low, high, hit, agrees, untrained (the
-    best head of the untrained model), elsewhere, diagonal, symbol, reading (the area of effects).
-    """
-    by = table.set_index(["model", "of", "part"])
-    symbol = by.loc[("trained", "effect", SYMBOL)]
-    diagonal = by.loc[("none", "control", DIAGONAL)]
-    found: dict[str, Any] = {"symbol": symbol["auroc"], "diagonal": diagonal["auroc"]}
-    told = ""
-    heads = table[(table["of"] == "attention") & (table["head"] >= 0)]
-    if len(heads):
-        best, plain_best = (_best(heads, model) for model in ("trained", "untrained"))
-        found |= {"best": best["part"], "untrained": plain_best["auroc"]}
-        found |= {key: best[key] for key in ("auroc", "low", "high", "hit", "agrees")}
-        told = (
-            f"{best['part']} finds the place that a target symbol comes from with an area under "
-            f"the ROC curve of {best['auroc']:.2f}{brackets(best['low'], best['high'], '.2f')} on "
-            f"{int(best['pairs'])} pairs that did not choose this head, and looks at it most for "
-            f"{best['hit']:.0%} of the symbols. The untrained model's best head reaches "
-            f"{plain_best['auroc']:.2f}, the diagonal {diagonal['auroc']:.2f}"
+def claims(answer: Answer) -> list[Claim]:
+    """The head that half of the pairs choose, and what is lost where a place says something else:
+    beside the untrained network's best, the diagonal, and the same on another pair."""
+    table, found = answer.table, list[Claim]()
+    cause = READING if READING in set(table["part"]) else SYMBOL
+    for rows, what in (
+        (table[(table["of"] == "attention") & (table["head"] >= 0)], "Attention of {}"),
+        (table[table["part"] == cause], "What the target loses with other {} at a place"),
+    ):
+        if rows.empty:
+            continue
+        best, other = (_best(rows, model) for model in ("trained", "untrained"))
+        alone = table[table["part"].isin([DIAGONAL, f"{best['part']} on {ELSEWHERE}"])]
+        agrees = (
+            f"It is largest there for {best['hit']:.0%} of the symbols, and agrees with what the "
+            f"target loses by {best['agrees']:.2f}"
+            f"{brackets(best['agrees_low'], best['agrees_high'], '.2f')} (Spearman)."
         )
-        if ("none", "control", ELSEWHERE) in by.index:
-            found["elsewhere"] = by.loc[("none", "control", ELSEWHERE)]["auroc"]
-            together = by.loc[("trained", "attention", ALL)]["auroc"]
-            told += (
-                f"; all heads together {together:.2f} on their own pair, and "
-                f"{found['elsewhere']:.2f} if they looked at another pair of these lengths"
+        found.append(
+            Claim(
+                f"{what.format(best['part'])} finds the place that a target symbol comes from with "
+                "an area under the ROC curve of {}",
+                *best[["auroc", "low", "high", "pairs"]],
+                "pairs, which chose nothing",
+                "bootstrap over pairs",
+                {"the untrained network's best": other["auroc"]}
+                | dict(zip(alone["part"], alone["auroc"], strict=True)),
+                notes=[agrees] if pd.notna(best["agrees"]) else [],
             )
-        told += ". "
-    told += f"Exchanging a symbol of the source finds the place with {symbol['auroc']:.2f}"
-    told += brackets(symbol["low"], symbol["high"], ".2f")
-    if ("trained", "effect", READING) in by.index:
-        reading = by.loc[("trained", "effect", READING)]
-        found["reading"] = reading["auroc"]
-        told += (
-            f", exchanging the keys and values there with {reading['auroc']:.2f}"
-            f"{brackets(reading['low'], reading['high'], '.2f')}"
         )
-    if "agrees" in found and pd.notna(found["agrees"]):
-        told += (
-            f"; that head's attention agrees with this effect by {found['agrees']:.2f} (Spearman)"
-        )
-    return told + ".", found
+    return found
 
 
 def _best(heads: pd.DataFrame, model: str) -> pd.Series:
-    """The head with the largest area on the pairs that choose."""
+    """The row with the largest area on the pairs that choose."""
     own = heads[heads["model"] == model]
     return own.loc[own["choice"].idxmax()]
 
@@ -388,6 +379,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     needs=("alignment",),
     brief=Options(words=24, donors=1),
     planned=(Planned("best head", "best head, untrained", alone="area"),),

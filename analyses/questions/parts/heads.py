@@ -6,8 +6,7 @@ the others: the largest of many numbers is large by luck too.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,8 +15,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, plain, quiet
 from analyses.charts.heads import LOOK, chart
+from analyses.claims import Claim
 from analyses.options.parts import Heads as Options
 from analyses.questions.trials import heads_apart
 from analyses.registry import BUILT_IN
@@ -29,9 +29,9 @@ from interp.comparisons import above
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.needed import NEEDED, beyond_the_sum, needed, verdicts_lost
-from interp.heads.over_words import Claim, over_words
+from interp.heads.over_words import Claim as Tested
+from interp.heads.over_words import over_words
 from interp.heads.types import CLEAR, TYPES, head_types
-from interp.statistics import brackets
 from models.languages import END_ID
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
@@ -41,7 +41,15 @@ LOST, TOGETHER, BEYOND = "accuracy lost", "lost together", "beyond the sum"
 LOOKS = 0.3
 """A head looks where it matters if this rank correlation is exceeded."""
 LEVEL = 0.05
-CLAIMS: dict[str, Claim] = {LOST: needed, TOGETHER: needed, BEYOND: beyond_the_sum}
+TARGETS = {
+    "previous symbol": "the previous symbol",
+    "BOS": "BOS",
+    "same symbol": "the same symbol",
+    "first of its block": "the first symbol of the block",
+    "induction": "what came after the same symbol before",
+    "fixed position": "one fixed position",
+}
+CLAIMS: dict[str, Tested] = {LOST: needed, TOGETHER: needed, BEYOND: beyond_the_sum}
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -55,8 +63,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     choose), value, low, high (95% bootstrap interval over words), corrected (the p-value of the
     claim below, by Student's test over words and Holm's method over the parts), uniform (the value
     of attention that is even; types alone), share (of all attention, not only of the symbols that
-    have such a key; types alone), words (those the value is a mean over), undefined
-    (those left out because they have no value).
+    have such a key; types alone), words (those the value is a mean over), different
+    (how many different words these are), undefined (words left out because they have no value).
 
     Measures:
         "accuracy lost, mean ablation", zero, resample: the share of words whose right verdict
@@ -81,10 +89,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     sample = sample_window(run, options.words, options.seed)
     tensors = WordTensors.of(sample.words)
     pairs = changed_words(run, options.members, options.seed)
-    model, digest = run.model_and_hash()
     tables = []
     steps = 2 * (1 + len(pairs))
-    for start, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
+    for start, (name, viewed) in enumerate(models_of(run)):
         assert isinstance(viewed, HookedTransformer)
         done = start * steps // 2
         progress(done, steps, f"heads, {name} model")
@@ -100,9 +107,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     progress(steps, steps, "heads")
     table = pd.concat(tables, ignore_index=True)
     first = ["model", "measure", "part", "layer", "head", "choice", "value", "low", "high"]
-    table = table[[*first, "corrected", "uniform", "share", "words", "undefined"]]
-    sentence, found = findings(table)
-    return Answer(table, sentence, plain(found), asdict(options), digest)
+    table = table[[*first, "corrected", "uniform", "share", "words", "different", "undefined"]]
+    found = {
+        "most": _chosen(_lost(table, LOST))["part"],
+        "needed": _claimed(_lost(table, LOST))["part"].tolist(),
+        "pairs": _pairs(table),
+    }
+    return Answer(table, findings=plain(found))
 
 
 def _look(model: HookedTransformer, word: Tensor, changed: Tensor) -> dict[str, float]:
@@ -145,7 +156,7 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
 
 
 def _summary(
-    per_word: pd.DataFrame, measure: str, unit: np.ndarray, claim: Claim | None = None
+    per_word: pd.DataFrame, measure: str, unit: np.ndarray, claim: Tested | None = None
 ) -> pd.DataFrame:
     table = over_words(per_word, unit, claim, ANALYSIS_SEED)
     return table.assign(measure=measure, uniform=np.nan, share=np.nan)
@@ -156,37 +167,13 @@ def _wide(table: pd.DataFrame, values: str) -> pd.DataFrame:
     return table.pivot(index="word", columns="part", values=values)[table["part"].unique()]
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """The heads that the verdict needs, by each ablation; the one whose loss costs most; the pairs
-    of heads that single heads do not explain; and where the verdict looks."""
-    trained = table[table["model"] == "trained"]
-    by_method = {m: trained[trained["measure"] == f"{LOST}, {m} ablation"] for m in METHODS}
-    most = _chosen(by_method["mean"], "choice")
-    kept = {str(m): _claimed(rows)["part"].tolist() for m, rows in by_method.items()}
-    summary = (
-        f"Without {most['part']} (mean ablation), {most['value']:.1%} of the verdicts on "
-        f"{int(most['words'])} words are lost"
-        f"{brackets(most['low'], most['high'], '.1%')}; other words "
-        f"chose this head. {_needed(kept, len(by_method['mean']))}"
-    )
-    pairs = _pairs(trained)
-    typed, sentence = _clearest_type(table)
-    apart = {name: heads_apart.apart(rows) for name, rows in table.groupby("model", sort=False)}
-    differ = heads_apart.in_words(apart["trained"], apart["untrained"])
-    look, where = _looks(table[table["measure"] == LOOK])
-    told = (summary, _told(pairs), sentence, differ, where)
-    return " ".join(filter(None, told)), {
-        "most": str(most["part"]),
-        "needed": kept["mean"],
-        "needed_by": kept,
-        "pairs": pairs,
-        "clearest_type": typed,
-        "apart": apart,
-        "attention_against_effect": look,
-    }
+def _lost(
+    table: pd.DataFrame, kind: str, method: str = "mean", model: str = "trained"
+) -> pd.DataFrame:
+    return table[(table["measure"] == f"{kind}, {method} ablation") & (table["model"] == model)]
 
 
-def _chosen(rows: pd.DataFrame, by: str) -> pd.Series:
+def _chosen(rows: pd.DataFrame, by: str = "choice") -> pd.Series:
     """The row that is largest by the words that choose; the first where no word chose."""
     return rows.iloc[int(rows[by].fillna(-np.inf).argmax())]
 
@@ -196,113 +183,127 @@ def _claimed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["corrected"] <= LEVEL]
 
 
-def _needed(kept: dict[str, list[str]], heads: int) -> str:
-    by = [f"by {m} ablation {', '.join(some) or 'none'}" for m, some in kept.items()]
-    said = (
-        f"Needed, with more than {NEEDED:.0%} of the verdicts lost (p <= {LEVEL}, Student's test "
-        f"over different words, Holm's correction for {heads} heads): {'; '.join(by)}."
-    )
-    votes = Counter(part for some in kept.values() for part in some)
-    apart = sorted(part for part, count in votes.items() if count < len(kept))
-    return said + (f" The ablations disagree about {', '.join(apart)}." if apart else "")
+def _pairs(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The pairs that lose surely more or less together than the sum of both, the furthest first.
 
-
-def _pairs(trained: pd.DataFrame) -> list[dict[str, Any]]:
-    """The pairs that lose surely more or less together than the sum of both, the furthest first."""
+    Nothing can be lost twice, so that a sum may be out of reach. A pair below the sum is told only
+    where both together lose surely more than either alone: their intervals do not meet.
+    """
     found = []
     for method in METHODS:
-        of = {
-            kind: trained[trained["measure"] == f"{kind}, {method} ablation"].set_index("part")
-            for kind in (LOST, TOGETHER, BEYOND)
-        }
-        for pair, row in _claimed(of[BEYOND].reset_index()).set_index("part").iterrows():
-            alone = of[LOST]["value"][str(pair).split(" + ")]
-            found.append(
-                {"pair": pair, "ablation": method, "together": of[TOGETHER]["value"][pair]}
-                | dict(zip(("first", "second"), alone, strict=True))
-                | {"beyond": row["value"], "corrected": row["corrected"]}
-            )
+        alone, together, beyond = (
+            _lost(table, kind, method).set_index("part") for kind in (LOST, TOGETHER, BEYOND)
+        )
+        for pair, row in _claimed(beyond).iterrows():
+            two, both = alone.loc[str(pair).split(" + ")], together.loc[pair]
+            if row["value"] > 0 or both["low"] > two["high"].max():
+                found.append(
+                    {"pair": pair, "ablation": method, "together": both["value"]}
+                    | dict(zip(("first", "second"), two["value"], strict=True))
+                    | {"beyond": row["value"], "corrected": row["corrected"]}
+                )
     return sorted(found, key=lambda pair: -abs(pair["beyond"]))
 
 
-def _told(pairs: list[dict[str, Any]]) -> str:
-    """The pair that is furthest beyond the sum, and the one that is furthest below it."""
-    said = []
-    for sign, what, why in (
-        (1, "lose more together than the sum", "each can stand in for the other (redundancy)"),
-        (-1, "lose less together than the sum", "both are needed for one thing (conjunction)"),
-    ):
-        some = [pair for pair in pairs if sign * pair["beyond"] > 0]
-        if not some:
-            continue
-        best, others = some[0], len({pair["pair"] for pair in some}) - 1
-        said.append(
-            f"{best['pair'].replace(' + ', ' and ')} {what}, as where {why}: {best['ablation']} "
-            f"ablation of both loses {best['together']:.1%}, of one {best['first']:.1%} and "
-            f"{best['second']:.1%}"
-            + (f"; so do {others} other pair{'s' if others > 1 else ''}." if others else ".")
+def claims(answer: Answer) -> list[Claim]:
+    """The head that costs most, the pair that costs most beyond the sum, and the clearest type:
+    each chosen on a third of the words, judged on the others, and beside the one that is chosen in
+    the untrained network. Where no single head costs enough, the pair comes first."""
+    table = answer.table
+    by = (
+        f"by {method} ablation {', '.join(_claimed(_lost(table, LOST, method))['part']) or 'none'}"
+        for method in METHODS
+    )
+    found = [
+        _costliest(
+            table,
+            LOST,
+            "Without {} (mean ablation) {{}} of the verdicts are lost",
+            f"Heads that cost more than {NEEDED:.0%} (p <= {LEVEL}, Student's test over different "
+            f"words, Holm's correction): {'; '.join(by)}.",
+            _looks(table),
         )
-    return " ".join(said)
+    ]
+    if _lost(table, BEYOND)["choice"].max() > NEEDED:
+        said = "Without both {} (mean ablation) {{}} more of the verdicts are lost than without "
+        said += "each, added up, as where each can stand in for the other"
+        place = int(_lost(table, LOST)["choice"].max() > NEEDED)
+        found.insert(place, _costliest(table, BEYOND, said))
+    typed = _typed(table)
+    return found if typed is None else [*found, typed]
 
 
-def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
-    """The head that exceeds even attention and the untrained head by most in some type."""
-    types = table[table["measure"].isin([f"attention, {name}" for name in TYPES[:-1]])]
-    places = ["measure", "part"]
-    wide = types.pivot(index=places, columns="model", values="value")
-    choice = types.pivot(index=places, columns="model", values="choice")
-    own = types[types["model"] == "trained"].set_index(places)
-    wide[["uniform", "share"]] = own[["uniform", "share"]]
-    against = np.maximum(choice["untrained"], wide["uniform"])
-    beyond = (choice["trained"] - against).dropna()
+def _costliest(table: pd.DataFrame, kind: str, finding: str, *notes: str) -> Claim:
+    """What is lost without the head, or the pair, that costs most on the words that choose."""
+    most, other = (_chosen(_lost(table, kind, model=model)) for model in ("trained", "untrained"))
+    shown = {
+        method: _claimed(rows[rows["value"] > 0])["part"].tolist()
+        for method in METHODS[1:]
+        for rows in [_lost(table, kind, method)]
+    }
+    return _judged(
+        most,
+        finding.format(most["part"].replace(" + ", " and ")),
+        {"the costliest in the untrained network": other["value"], "what counts": NEEDED},
+        [
+            f"By {m} ablation it is not shown."
+            for m, some in shown.items()
+            if most["part"] not in some
+        ],
+        notes,
+    )
+
+
+def _typed(table: pd.DataFrame) -> Claim | None:
+    """The head and type that are furthest beyond even attention and the untrained head; None where
+    none is beyond both."""
+    types = table[table["measure"].isin([f"attention, {name}" for name in TARGETS])]
+    own, before = (
+        rows.set_index(["measure", "part"], drop=False)
+        for rows in (types[types["model"] == name] for name in ("trained", "untrained"))
+    )
+    beyond = (own["choice"] - np.maximum(before["choice"], own["uniform"])).dropna()
     if beyond.empty or beyond.max() <= 0:
-        return None, ""
-    measure, part = beyond.idxmax()
-    row = wide.loc[(measure, part)]
-    name = measure.removeprefix("attention, ")
-    target = {
-        "previous symbol": "the previous symbol",
-        "BOS": "BOS",
-        "same symbol": "the same symbol",
-        "first of its block": "the first symbol of the block",
-        "induction": "what came after the same symbol before",
-        "fixed position": "one fixed position",
-    }[name]
-    head = "The head with the clearest type is"
-    if row["trained"] < CLEAR:
-        head = f"No head has a clear type, with {CLEAR:.0%} of its attention; the nearest is"
-    sentence = (
-        f"{head} {part}: {row['trained']:.0%} of its attention is on {target} where there is one "
-        f"(untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%}), which is "
-        f"{row['share']:.0%} of all its attention."
+        return None
+    row = own.loc[beyond.idxmax()]
+    other = _chosen(before[before["measure"] == row["measure"]])
+    at = TARGETS[row["measure"].removeprefix("attention, ")]
+    return _judged(
+        row,
+        f"{row['part']} pays {{}} of its attention to {at}, where there is one",
+        {"even attention": row["uniform"], "the untrained network's head for this": other["value"]},
+        [f"Less than {CLEAR:.0%} is no clear type."] if row["value"] < CLEAR else [],
+        [f"That is {row['share']:.0%} of all its attention. It need not matter."],
     )
-    return {"part": part, "type": name, **row.to_dict()}, sentence
 
 
-def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
-    """The rank correlations that are defined, and a sentence on what they show."""
-    if table.empty:
-        return {}, "No member has a symbol to change, so attention is not compared with effects."
-    heads = table[table["head"] >= 0]
+def _judged(
+    row: pd.Series,
+    finding: str,
+    controls: Mapping[str, float],
+    doubts: Sequence[str],
+    notes: Sequence[str],
+) -> Claim:
+    """A claim about the part of a row, on the words that did not choose it."""
+    value, low, high = row[["value", "low", "high"]].astype(float)
+    unit = "different words, which did not choose it"
+    over = "bootstrap over words"
+    n = int(row["different"])
+    return Claim(finding, value, low, high, n, unit, over, controls, "z.1%", False, doubts, notes)
+
+
+def _looks(table: pd.DataFrame) -> str:
+    """How many heads look where it matters, in the untrained network too; "" if none was asked."""
+    heads = table[(table["measure"] == LOOK) & (table["head"] >= 0)]
+    if heads.empty:
+        return ""
     surely = {name: _claimed(rows)["part"].tolist() for name, rows in heads.groupby("model")}
-    names, none = ", ".join(surely["trained"]), heads["undefined"].sum()
-    trained = table[table["model"] == "trained"].set_index("part")["value"].dropna()
-    whole = [f"{name} {trained[name]:.2f}" for name in ("rollout", "flow") if name in trained]
-    sentence = (
-        f"{len(surely['trained'])} of {len(heads) // 2} heads look where it matters"
-        f"{f' ({names})' if names else ''}, in the untrained model {len(surely['untrained'])}: the "
-        "rank correlation between their attention and its effect lies above "
-        f"{LOOKS} (p <= {LEVEL}, Student's test over {heads['words'].max()} words, Holm's "
-        f"correction for {len(heads) // 2} heads)"
-        + (f" (for comparison, {', '.join(whole)})." if whole else ".")
-        + (
-            f" It is undefined in {none} of {heads['words'].sum() + none} cases (a head on a word, "
-            "trained or untrained)."
-            if none
-            else ""
-        )
+    names = f" ({', '.join(surely['trained'])})" if surely["trained"] else ""
+    return (
+        f"{len(surely['trained'])} of {len(heads) // 2} heads look where it matters{names}, in the "
+        f"untrained network {len(surely['untrained'])}: attention and its effect have a rank "
+        f"correlation above {LOOKS} (the same test, over {heads['words'].max()} words)."
     )
-    return trained.to_dict(), sentence
 
 
 def headline(result: Answer) -> pd.DataFrame:
@@ -319,7 +320,7 @@ def headline(result: Answer) -> pd.DataFrame:
             lost = measures[f"{LOST}, {method} ablation"]
             share = len(_claimed(lost)) / len(lost)
             rows.append((model, f"share of heads needed, {method} ablation", share))
-            largest = _chosen(lost, "choice")["value"]
+            largest = _chosen(lost)["value"]
             rows.append((model, f"most lost by a head, {method} ablation", largest))
             beyond = pairs[f"{BEYOND}, {method} ablation"]
             for said, sign in (("lose more than the sum", 1), ("lose less than the sum", -1)):
@@ -337,7 +338,7 @@ def headline(result: Answer) -> pd.DataFrame:
         if look is not None:
             share = len(_claimed(look)) / len(look)
             rows.append((model, f"{LOOK}, share of heads above {LOOKS}", share))
-            rows.append((model, f"{LOOK}, best head", _chosen(look, "choice")["value"]))
+            rows.append((model, f"{LOOK}, best head", _chosen(look)["value"]))
             rows.append((model, f"{LOOK}, mean of heads", look["value"].mean()))
         whole = table[table["measure"] == LOOK].set_index("part")["value"]
         rows += [
@@ -353,6 +354,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(words=100, members=6),
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict", "one side", "heads"),

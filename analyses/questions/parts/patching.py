@@ -47,8 +47,10 @@ METRICS: dict[MetricName, str] = {
 }
 EFFECTS = [
     *("effect", "low", "high", "pairs", "choice"),
-    *("judged", "judged_low", "judged_high", "judged_pairs"),
+    *("judged", "judged_low", "judged_high", "judged_pairs", "shift_choice", "shift"),
 ]
+CARRIERS = ("resid_pre", "resid_mid", "resid_post", "cell")
+"""The stream and the states: all that is known at a position passes through them."""
 MOST_ROWS = 48
 """The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
 effects."""
@@ -62,8 +64,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     word), effect (0: as the run patched into; 1: as the run patched from), low, high (95% bootstrap
     over pairs; missing with one pair), choice and judged (the effect over every other pair, which
     choose a site, and over those between, which judge it; with one pair both are its effect),
-    judged_low, judged_high (95% bootstrap over the pairs that judge), and pairs and judged_pairs,
-    over how many both are means.
+    judged_low, judged_high (95% bootstrap over the pairs that judge), pairs and judged_pairs, over
+    how many both are means, and shift_choice and shift: choice and judged in units of the trained
+    network's difference, which in the trained network are the same.
 
     Raises:
         UserError: an unknown symbol, a word without counterfactual, a corrupted word of another
@@ -76,7 +79,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
     if options.direction == "break":
         clean, corrupted = corrupted, clean
-    tables = []
+    tables, apart = [], pd.Series(dtype=float)
     for name, viewed in models_of(run, progress):
         at = int(viewed.verdict_positions(torch.tensor([len(word)])))
         table = patch(
@@ -87,12 +90,17 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             components_of(viewed, options.components),
             whole=options.whole,
         )
-        tables.append(_with_halves(table).assign(model=name))
+        clean_run, before = table["clean"].astype(float), table["corrupted"].astype(float)
+        if name == "trained":
+            apart = (clean_run - before).where(table["effect"].notna())
+        moved = table.assign(effect=(table["patched"] - before) / apart)
+        tables.append(_with_halves(table, moved).assign(model=name))
     table = pd.concat(tables, ignore_index=True)
     table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
     table = table[["model", *PLACE, "symbol", *EFFECTS]]
     changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
-    found = findings(table) | {
+    top = _top(table[table["model"] == "trained"])
+    found = ({} if top is None else {"top_site": site_name(top.to_dict())}) | {
         "word": list(word),
         "counterfactuals": [list(other) for other in others],
         "changed_positions": changed,
@@ -101,13 +109,20 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=plain(found))
 
 
-def _with_halves(table: pd.DataFrame) -> pd.DataFrame:
-    """``over_pairs``, with the effects over the pairs that choose and over those that judge."""
+def _with_halves(table: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
+    """``over_pairs``, with the effects over the pairs that choose and over those that judge.
+
+    Args:
+        moved: the same table, in units of the trained network's difference.
+    """
     several = table["pair"].any()
-    choosing, judging = (
-        over_pairs(table[table["pair"] % 2 == half] if several else table) for half in (0, 1)
+    choosing, judging, *shifts = (
+        over_pairs(rows[rows["pair"] % 2 == half] if several else rows)
+        for rows in (table, moved)
+        for half in (0, 1)
     )
     ends = {f"judged_{name}": judging[name] for name in ("low", "high", "pairs")}
+    ends |= {"shift_choice": shifts[0]["effect"], "shift": shifts[1]["effect"]}
     return over_pairs(table).assign(choice=choosing["effect"], judged=judging["effect"], **ends)
 
 
@@ -174,73 +189,66 @@ def _row_name(site: Mapping[str, Any]) -> str:
 
 
 def _top(table: pd.DataFrame) -> pd.Series | None:
-    """The site that half of the pairs choose: a head and position, or any site where no heads were
-    patched; None where the model does not tell the words apart."""
-    rows = table.dropna(subset="effect")
-    heads = rows[rows["component"] == "z"]
-    among = rows if heads.empty else heads
-    return None if among.empty else among.iloc[int(among["choice"].abs().fillna(0).argmax())]
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """The head and position with the largest effect; without heads, the site. Half of the pairs
-    choose it."""
-    top = _top(table[table["model"] == "trained"])
-    if top is None:
-        return {}
-    found: dict[str, Any] = {"top_site": site_name(top.to_dict())}
-    if top["component"] == "z":
-        found["top_head"] = {key: int(top[key]) for key in ("layer", "head", "position")}
-    return found
+    """The site that half of the pairs choose: a head and position; where no heads were patched, a
+    part, or else any site. None where the trained model does not tell the words apart."""
+    rows = table.dropna(subset="shift")
+    for among in (rows["component"] == "z", ~rows["component"].isin(CARRIERS)):
+        if among.any():
+            rows = rows[among]
+            break
+    return None if rows.empty else rows.iloc[int(rows["shift_choice"].abs().fillna(0).argmax())]
 
 
 def claims(answer: Answer) -> list[Claim]:
-    """The site that half of the pairs choose, judged by the others, beside the one that they choose
-    in the untrained network."""
-    sides = dict(iter(answer.table.groupby("model")))
-    top, other = _top(sides["trained"]), _top(sides["untrained"])
-    if top is None:
-        return [_no_difference(len(answer.findings["counterfactuals"]))]
-    chosen = np.sign(top["choice"]) or 1.0
-    low, high = sorted(chosen * top[end] for end in ("judged_low", "judged_high"))
+    """The site that half of the pairs choose, judged by the others, beside two controls: what the
+    untrained network's strongest site carries, and the median site of the same kind.
+
+    Both are in units of the trained network's difference. An untrained network may hardly tell the
+    words apart, and any site then carries many times its own difference. Sites before the first
+    place at which the words differ are no control: in a causal network they carry nothing whatever
+    was learned. So the median is over the sites from there on.
+    """
+    found, sides = answer.findings, dict(iter(answer.table.groupby("model")))
+    own = sides["trained"]
+    top, other = _top(own), _top(sides["untrained"])
+    if top is None or other is None:
+        said = "The network does not tell this word from the others"
+        reason, words = "So no activation carries a difference.", len(found["counterfactuals"])
+        return [Claim(said, 0.0, None, None, words, "others", unweighed=reason)]
+    sign, pairs = np.sign(top["choice"]) or 1.0, int(top["judged_pairs"])
+    low, high = sorted(sign * top[end] for end in ("judged_low", "judged_high"))
     place = "" if top["position"] < 0 else f" ({top['symbol']})"
-    least = 0.0 if other is None else abs(other["judged"])
-    control = {"no effect": 0.0, "the untrained network's strongest site": least}
-    pairs = int(top["judged_pairs"])
+    there = (own["position"] < 0) | (own["position"] >= min(found["changed_positions"]))
+    alike = own[there & (own["component"] == top["component"])].drop(top.name)
     return [
         Claim(
-            f"Patching {answer.findings['top_site']}{place} carries {{}} of the difference between "
-            "this word and others",
-            chosen * top["judged"],
+            f"Patching {found['top_site']}{place} carries {{}} of the difference between this word "
+            "and others",
+            sign * top["judged"],
             low,
             high,
             pairs,
-            "pairs of one word, which did not choose the site" if top["pairs"] > 1 else "pair",
+            "pairs of one word, which did not choose the site" if pairs > 1 else "pair",
             "bootstrap over pairs",
-            control,
-            ".0%",
+            {
+                "the untrained network's strongest site": abs(other["shift"]),
+                "the median site of this kind": float(alike["shift"].abs().median()),
+            },
+            "z.0%",
+            unweighed="All that is known passes through the stream and the states, so that some "
+            "place of them carries all in any network."
+            if top["component"] in CARRIERS
+            else "",
         )
     ]
-
-
-def _no_difference(pairs: int) -> Claim:
-    return Claim(
-        "The network tells the words apart by {}",
-        0.0,
-        None,
-        None,
-        pairs,
-        "pairs",
-        unweighed="So no activation carries a difference.",
-    )
 
 
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the component), of, value.
 
     For each component, of the absolute values of its effects: the largest, which half of the pairs
-    choose and the others judge; and the shares of their sum that lie in the largest site and at the
-    positions where the words differ.
+    choose and the others judge, in units of the trained network's difference; and the shares of
+    their sum that lie in the largest site and at the positions where the words differ.
     """
     table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
     changed = table["position"].isin(result.findings["changed_positions"])
@@ -248,7 +256,7 @@ def headline(result: Answer) -> pd.DataFrame:
     for (model, component), sites in table.groupby(["model", "component"], sort=False):
         about = "" if model == "trained" else f", {model}"
         largest, total = sites["size"].max(), sites["size"].sum()
-        judged = sites["judged"].iloc[int(sites["choice"].abs().fillna(0).argmax())]
+        judged = sites["shift"].iloc[int(sites["shift_choice"].abs().fillna(0).argmax())]
         rows.append((component, f"largest effect{about}", abs(judged)))
         if total > 0:
             rows.append((component, f"share of the sum in one site{about}", largest / total))

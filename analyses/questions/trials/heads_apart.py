@@ -34,7 +34,7 @@ def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataF
     for side in SIDES.values():
         own = means[side].rename("value").reset_index().rename(columns={"one": "head"})
         own["part"] = "L" + own["layer"].astype(str) + "H" + own["head"].astype(str)
-        tables.append(own.assign(measure=f"{SHARED}, {side}", words=0, undefined=0))
+        tables.append(own.assign(measure=f"{SHARED}, {side}", words=0, different=0, undefined=0))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -72,24 +72,3 @@ def compared(found: dict[str, float]) -> dict[str, float]:
 def _span(heads: pd.DataFrame) -> float:
     by, value = heads["choice"].to_numpy(), heads["value"].to_numpy()
     return float("nan") if np.isnan(by).any() else float(value[by.argmax()] - value[by.argmin()])
-
-
-def in_words(trained: dict[str, float], untrained: dict[str, float]) -> str:
-    """A sentence for each of the two; "" of a model with one head a layer.
-
-    Args:
-        trained: as of ``apart``.
-        untrained: the same of the untrained model.
-    """
-    if SPAN not in trained:
-        return ""
-    said = (
-        f"Of the heads of a layer the furthest looks {trained[SPAN]:.1f} positions further "
-        f"than the nearest (untrained {untrained[SPAN]:.1f}; other words chose both)."
-    )
-    shares = [
-        f"{side} {trained[key]:.2f} (untrained {untrained[key]:.2f})"
-        for side in SIDES.values()
-        if not np.isnan(trained.get(key := f"{SHARED}, {side}", np.nan))
-    ]
-    return f"{said} Directions that two of them share, 0 to 1: {', '.join(shares)}."
