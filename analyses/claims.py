@@ -25,7 +25,7 @@ class Claim:
     Attributes:
         finding: a clause without a full stop, in which {} stands for the number with its interval:
             "A linear probe reads a-b at L0 mlp_out with an R2 of {}".
-        value: the estimate.
+        value: the estimate; None where it is not defined.
         low, high: its 95% interval; None where there is none. NaN is read as None.
         n: how many units the interval is over.
         unit: what they are, in the plural.
@@ -40,7 +40,7 @@ class Claim:
     """
 
     finding: str
-    value: float
+    value: float | None
     low: float | None
     high: float | None
     n: int
@@ -54,15 +54,13 @@ class Claim:
     unweighed: str = ""
 
     def __post_init__(self) -> None:
-        """Ends that are no numbers are none, and so are controls without a value. A claim that was
-        kept equals the one that is made anew."""
-        object.__setattr__(self, "value", float(self.value))
+        """What is no number is none. A claim that was kept equals the one that is made anew."""
+        for name in ("value", "low", "high"):
+            x = getattr(self, name)
+            object.__setattr__(self, name, None if x is None or not isfinite(x) else float(x))
         object.__setattr__(self, "n", int(self.n))
         for name in ("doubts", "notes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("low", "high"):
-            end = getattr(self, name)
-            object.__setattr__(self, name, None if end is None or not isfinite(end) else float(end))
         values = {name: float(x) for name, x in self.controls.items() if isfinite(x)}
         object.__setattr__(self, "controls", values)
 
@@ -94,12 +92,16 @@ class Claim:
     @property
     def number(self) -> str:
         """The value with its interval."""
-        return f"{self.value:{self.form}}{brackets(self.low, self.high, self.form)}"
+        return f"{self._value}{brackets(self.low, self.high, self.form)}"
+
+    @property
+    def _value(self) -> str:
+        return "an unknown amount" if self.value is None else f"{self.value:{self.form}}"
 
     @property
     def short(self) -> str:
         """The finding in one short sentence; where a control does as well, that this is so."""
-        told = self.finding.format(f"{self.value:{self.form}}")
+        told = self.finding.format(self._value)
         if self.grade != "no better than its controls":
             return f"{told}."
         control = f"{self.strongest} {self.controls[self.strongest or '']:{self.form}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 PERMUTATIONS = 2000
@@ -21,11 +21,13 @@ class Agreement:
         p: of Mantel's permutation test of ``others``, two-sided: tokens change places in one of
             the two matrices, since the pairs of one token are not independent.
         everything: the correlation over all pairs, a token with itself too, whose cosine is 1.
+        without: ``others`` without each token in turn.
     """
 
     others: float
     p: float
     everything: float
+    without: Float[np.ndarray, " token"]
 
 
 def agreement_with_cosine(
@@ -44,18 +46,23 @@ def agreement_with_cosine(
     known = embeddings / np.where(length > 0, length, 1.0)
     # What differs by rounding alone is one rank: a cosine has two places in the matrix.
     cosine, scores = (known @ known.T).round(9), scores.round(9)
-    apart = ~np.eye(len(scores), dtype=bool)
+    tokens = np.arange(len(scores))
+    apart = tokens[:, None] != tokens
+
+    def over(pairs: Bool[np.ndarray, "token token"]) -> float:
+        return _correlation(_ranks(scores[pairs]), _ranks(cosine[pairs]))
+
+    value, everything = over(apart), over(np.ones_like(apart))
+    without = np.array([over(apart & (tokens != i) & (tokens[:, None] != i)) for i in tokens])
+    if np.isnan(value):
+        return Agreement(value, float("nan"), everything, without)
     own, other = np.zeros(scores.shape), np.zeros(scores.shape)
     own[apart], other[apart] = _ranks(scores[apart]), _ranks(cosine[apart])
-    value = _correlation(own[apart], other[apart])
-    everything = _correlation(_ranks(scores.ravel()), _ranks(cosine.ravel()))
-    if np.isnan(value):
-        return Agreement(value, float("nan"), everything)
     rng = np.random.default_rng(seed)
     orders = (rng.permutation(len(scores)) for _ in range(PERMUTATIONS))
     drawn = np.array([_correlation(own[apart], _turned(other, order)[apart]) for order in orders])
     as_far = int((np.abs(drawn) >= abs(value) - 1e-12).sum())
-    return Agreement(value, (1 + as_far) / (1 + PERMUTATIONS), everything)
+    return Agreement(value, (1 + as_far) / (1 + PERMUTATIONS), everything, without)
 
 
 def _turned(

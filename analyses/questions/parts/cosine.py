@@ -9,11 +9,13 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.parts import Cosine as Options
 from analyses.script import script
 from interp.comparisons import corrected
 from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import has_rotary_positions, qk_circuit
+from interp.statistics import t_interval
 from models.base import EmbeddingModel, LanguageModel
 from models.languages import END_ID
 from models.runs.run import Run
@@ -29,13 +31,15 @@ def cosine(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         One row per model and head: model ("trained", "untrained"), head, correlation
         (Spearman's, over all ordered pairs of different tokens), corrected (p of Mantel's test, by
         Holm's method over the heads of a model), with_self (the correlation where a token is paired
-        with itself too), tokens, pairs.
+        with itself too), tokens, pairs; and, equal for all heads of a model, mean (over heads),
+        mean_low, mean_high (95%, by leaving out each token in turn: the jackknife, Tukey 1958).
     """
-    tables = []
-    for name, model in models_of(run, progress):
-        tables.append(_of_model(model, options.seed).assign(model=name))
-    columns = ["model", "head", "correlation", "corrected", "with_self", "tokens", "pairs"]
-    return pd.concat(tables, ignore_index=True)[columns]
+    tables = [
+        _of_model(model, options.seed).assign(model=name)
+        for name, model in models_of(run, progress)
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    return table[["model", *table.columns.drop("model")]]
 
 
 def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
@@ -43,11 +47,12 @@ def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
     read = np.delete(np.arange(len(model.vocabulary)), END_ID)
     embeddings = model.W_E.detach().double().numpy()[read]
     distance = 1 if has_rotary_positions(model) else None
-    rows = []
+    rows, without = [], []
     for layer in range(model.config.n_layers):
         for head in range(model.config.n_heads):
             scores = qk_circuit(model, layer, head, distance).double().numpy()[np.ix_(read, read)]
             found = agreement_with_cosine(scores, embeddings, seed)
+            without.append(found.without)
             rows.append(
                 {
                     "head": f"L{layer}H{head}",
@@ -59,20 +64,38 @@ def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
                 }
             )
     table = pd.DataFrame(rows)
-    return table.assign(corrected=corrected(table["corrected"].to_numpy()))
-
-
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of all heads together."""
-    trained, untrained = (table[table["model"] == name] for name in ("trained", "untrained"))
-    like = (trained["corrected"] < 0.05) & (trained["correlation"] > 0)
-    unlike = (trained["corrected"] < 0.05) & (trained["correlation"] < 0)
-    return (
-        f"Mean correlation {trained['correlation'].mean():.2f} over {len(trained)} heads "
-        f"(untrained {untrained['correlation'].mean():.2f}); {like.sum()} score like tokens higher "
-        f"and {unlike.sum()} unlike ones (p < 0.05, Holm). {table['pairs'].min()} pairs of "
-        "different tokens."
+    mean, count = table["correlation"].mean(), len(read)
+    _, low, high = t_interval(count * mean - (count - 1) * np.mean(without, axis=0))
+    half = (high - low) / 2
+    return table.assign(
+        corrected=corrected(table["corrected"].to_numpy()),
+        mean=mean,
+        mean_low=mean - half,
+        mean_high=mean + half,
     )
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """How far scores follow the cosine on average, beside no relation and the untrained network.
+    Whether they are higher for like tokens or for unlike ones is left open beforehand."""
+    own, before = (table[table["model"] == name] for name in ("trained", "untrained"))
+    first, less = own.iloc[0], bool(own["mean"].iloc[0] < 0)
+    found = own[own["corrected"] < 0.05]["correlation"]
+    return [
+        Claim(
+            f"Heads score {'unlike' if less else 'like'} tokens higher: over heads, the rank "
+            "correlation of scores with the cosine is {} on average",
+            *first[["mean", "mean_low", "mean_high", "tokens"]],
+            "tokens",
+            "jackknife over tokens",
+            {"no relation": 0.0, "the untrained network": before["mean"].iloc[0]},
+            less=less,
+            notes=[
+                f"Of {len(own)} heads {(found > 0).sum()} score like tokens higher and "
+                f"{(found < 0).sum()} unlike ones (Mantel's test, p < 0.05, Holm's correction)."
+            ],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -98,7 +121,7 @@ QUESTION = of_table(
     "cosine",
     Options,
     cosine,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("heads", "one side", "residual"),

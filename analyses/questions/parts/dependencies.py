@@ -24,6 +24,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.parts import Dependencies as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -41,6 +42,8 @@ AT_ONCE, AT_RANDOM, MOST_DRAWN = 500, 4000, 16000
 with those symbols that something depends on; and how many words there are at most."""
 APART = 2
 """The fewest positions from a controller to what depends on it: a neighbour has nothing between."""
+COIN = 0.25
+"""How often a coin would prefer the right symbol after both controllers."""
 MOST_ATTRACTORS = 3
 """Pairs with so many attractors or more are told together."""
 ROLES = ("controller", "attractors", "others", "last symbol")
@@ -425,36 +428,65 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[columns].join(rows.groupby(keys, sort=False)["pairs"].first()).reset_index()
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says, in a few sentences."""
-    right = table[table["kind"] == "right"]
-    trained, untrained = (
-        right[right["model"] == name].set_index("place") for name in ("trained", "untrained")
-    )
-    shares = ", ".join(
-        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {place} ({row.pairs} pairs)"
-        for place, row in trained.iterrows()
-    )
-    said = (
-        f"The model prefers the right symbol after both controllers in {shares}; untrained, in at "
-        f"most {untrained['value'].max():.0%}."
-    )
-    reads = table[(table["model"] == "trained") & (table["kind"] == "value")]
-    if len(reads):
-        own = reads[reads["role"] == "controller"]
-        best = own.loc[own["choice"].idxmax()]
-        looks = table[(table["model"] == "trained") & (table["kind"] == "attention")]
-        looks = looks[looks["role"] == "controller"]
-        most = looks.loc[looks["choice"].idxmax()]
-        there = looks.set_index("place").loc[best["place"], "value"]
-        said += (
-            f" The controller reaches the answer most through {best['place']} "
-            f"({best['value']:.0%}{brackets(best['low'], best['high'], '.0%')} of the difference "
-            f"on {best['pairs']} pairs that did not choose it), which pays it {there:.0%} of its "
-            f"attention from the last symbol. {most['place']} pays it most, {most['value']:.0%}, "
-            f"and brings {own.set_index('place').loc[most['place'], 'value']:.0%}."
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Whether the right symbol is preferred after both controllers; how much comes back through the
+    head that half of the pairs choose, beside what it reads elsewhere; and whether the heads that
+    look at the controller are those through which it acts."""
+    kinds = {str(kind): rows.set_index("model") for kind, rows in table.groupby("kind")}
+    found, over = [_right_after_both(kinds["right"])], "bootstrap over pairs"
+    if "value" in kinds:
+        heads = kinds["value"][kinds["value"]["role"] == "controller"]
+        best, other = (
+            rows.iloc[int(rows["choice"].argmax())]
+            for rows in (heads.loc["trained"], heads.loc["untrained"])
         )
-    return said
+        there = kinds["value"][kinds["value"]["place"] == best["place"]].loc["trained"]
+        found.append(
+            Claim(
+                f"What {best['place']} reads at the controller brings {{}} of the difference back",
+                *best[["value", "low", "high", "pairs"]],
+                "pairs, which did not choose the head",
+                over,
+                {
+                    "the untrained network's best head": other["value"],
+                    "the same head at other symbols": there.set_index("role")["value"]["others"],
+                },
+                "z.0%",
+            )
+        )
+    if "agrees" in kinds:
+        controls = {"no relation": 0.0} | kinds["agrees"]["value"].drop("trained").to_dict()
+        ends = kinds["agrees"].loc["trained", ["value", "low", "high", "pairs"]]
+        said = "Over heads, attention to the controller and its effect agree by {} (Spearman)"
+        found.append(Claim(said, *ends, "pairs", over, controls))
+    return found
+
+
+def _right_after_both(rows: pd.DataFrame) -> Claim:
+    """Over all pairs, however many attractors they have."""
+    own, sums = rows.loc[["trained"]], (rows["value"] * rows["pairs"]).groupby("model").sum()
+    pairs, hits = int(own["pairs"].sum()), round(sums["trained"])
+    controls = {"the untrained network": sums["untrained"] / pairs, "a coin": COIN}
+    told = [
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {row.place} ({row.pairs} pairs)"
+        for row in own.itertuples()
+    ]
+    return Claim(
+        "After both controllers the network prefers the right symbol in {} of the pairs",
+        hits / pairs,
+        *wilson(hits, pairs),
+        pairs,
+        "pairs of words",
+        "Wilson",
+        controls,
+        ".0%",
+        doubts=[
+            f"With {place} it is not shown."
+            for place, low in zip(own["place"], own["low"], strict=True)
+            if low <= max(controls.values())
+        ],
+        notes=[f"It is {', '.join(told)}."],
+    )
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -490,7 +522,7 @@ QUESTION = of_table(
     "dependencies",
     Options,
     dependencies,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, figures
+from analyses.claims import Claim
 from analyses.options.parts import Induction as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
@@ -104,37 +105,45 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Do heads that look at the label lose more answers? One row per model and score.
 
     Columns: model, score (a key of ``SCORES``), correlation (Spearman's, over heads, of score and
-    drop), part (the head with the highest score), drop (without it), others (the mean drop without
-    one of the other heads, which is that of a head drawn at random), accuracy.
+    drop), part (the head with the highest score), highest (that score), drop, low, high and prompts
+    (without it), others (the mean drop without one of the other heads, which is that of a head
+    drawn at random), accuracy.
     """
     rows: list[dict[str, object]] = []
     for model, heads in table.groupby("model", sort=False):
         for score in SCORES:
-            best = heads[score].idxmax()
+            best = heads.loc[heads[score].idxmax()]
             row: dict[str, object] = {"model": model, "score": score}
             row["correlation"] = rank_correlation(heads[score].to_numpy(), heads["drop"].to_numpy())
-            row |= {"part": heads.loc[best, "part"], "drop": heads.loc[best, "drop"]}
-            row |= {"others": heads["drop"].drop(best).mean()}
+            row |= {name: best[name] for name in ("part", "drop", "low", "high", "prompts")}
+            row |= {"highest": best[score], "others": heads["drop"].drop(best.name).mean()}
             rows.append(row | {"accuracy": heads["accuracy"].iloc[0]})
     return pd.DataFrame(rows)
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of both scores."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What is lost without the head of the highest score, of each score, beside one of the other
+    heads, and the untrained network's own such head."""
     rows = ranks(table).set_index(["model", "score"])
-    parts = []
-    for score, shown in SCORES.items():
-        row = rows.loc[("trained", score)]
-        parts.append(
-            f"without the head of the highest {shown} ({row['part']}) {row['drop']:.0%} of the "
-            f"prompts lose their right answer, without another one {row['others']:.0%}; over heads "
-            f"score and loss have a rank correlation of {row['correlation']:.2f}"
+    return [
+        Claim(
+            f"Without the head of the highest {shown} ({best['part']}: {best['highest']:.2f}) {{}} "
+            "of the prompts lose their right answer",
+            *best[["drop", "low", "high", "prompts"]],
+            f"prompts whose answer an example has, {best['accuracy']:.0%} right with all heads",
+            "bootstrap over prompts",
+            {
+                "another head": best["others"],
+                "the untrained network": rows.loc[("untrained", score), "drop"],
+            },
+            "z.0%",
+            notes=[
+                f"Over heads, score and loss have a rank correlation of {best['correlation']:.2f}."
+            ],
         )
-    whole, untrained = (rows.loc[(m, "induction")]["accuracy"] for m in ("trained", "untrained"))
-    return (
-        f"Of {int(table['prompts'].iloc[0])} prompts whose answer an example has, {whole:.0%} are "
-        f"answered right: {'; '.join(parts)}. In the untrained network {untrained:.0%} are right."
-    )
+        for score, shown in SCORES.items()
+        for best in [rows.loc[("trained", score)]]
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -169,7 +178,7 @@ QUESTION = of_table(
     "induction",
     Options,
     induction,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("prompts", "next symbols", "causal", "heads", "one side"),

@@ -7,7 +7,7 @@ Here the question can be put to every head, and the language says whether the an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.parts import Looks as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -92,20 +93,34 @@ def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFram
         head, choice (the attention in every other place, by which a head may be chosen), attention
         (in the other places: the share that goes to ``key``), low, high (95% bootstrap over
         places), even (what even attention would pay), effect (KL in nats by which the distribution
-        of the next token moves if the head cannot look there), effect_low, effect_high, places,
-        decides (see ``decides``).
+        of the next token moves if the head cannot look there), effect_low, effect_high, beyond (by
+        how much more it moves than if the head cannot look at as many others of the earlier
+        symbols and BOS, drawn at random), beyond_low, beyond_high, places, decides (see
+        ``decides``).
 
     Raises:
         UserError: as ``places_of``.
     """
     found = places_of(run, options)
+    others = _others(found, options.seed)
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
-        rows += [{"model": name} | row for row in _of_model(run, model, found)]
+        rows += [{"model": name} | row for row in _of_model(run, model, found, others)]
     return pd.DataFrame(rows).assign(decides=decides(run, found))
 
 
-def _of_model(run: Run, model: LanguageModel, found: Places) -> list[dict[str, object]]:
+def _others(found: Places, seed: int) -> Places:
+    """As many other earlier positions, drawn at random; all where there are no more."""
+    shape = found.keys.shape
+    free = (np.arange(shape[1]) < found.at[:, None]) & ~found.keys
+    drawn = np.where(free, np.random.default_rng([ANALYSIS_SEED, seed]).random(shape), 2.0)
+    first = drawn.argsort(axis=1).argsort(axis=1) < found.keys.sum(axis=1, keepdims=True)
+    return replace(found, keys=free & first)
+
+
+def _of_model(
+    run: Run, model: LanguageModel, found: Places, others: Places
+) -> list[dict[str, object]]:
     tokens = torch.as_tensor(found.words.tokens)
     pattern, sees = attention(model, tokens)  # [layer, word, head, query, key]
     each, at = np.arange(len(tokens)), found.at
@@ -118,16 +133,17 @@ def _of_model(run: Run, model: LanguageModel, found: Places) -> list[dict[str, o
     rows = []
     for name, blind in [*((f"L{n}H{h}", [(n, h)]) for n, h in every), (ALL, every)]:
         own = np.mean([paid[:, layer, head] for layer, head in blind], axis=0)
-        after = _said(run, model, found, blind)
-        moved = _divergence(before, after)
-        attends, changes = (bootstrap_mean(values[1::2]) for values in (own, moved))
-        rows.append(
-            {"head": name, "choice": float(own[::2].mean())}
-            | dict(zip(("attention", "low", "high"), map(float, attends), strict=True))
-            | {"even": float(even[1::2].mean())}
-            | dict(zip(("effect", "effect_low", "effect_high"), map(float, changes), strict=True))
-            | {"places": len(own[1::2])}
+        moved, other = (
+            _divergence(before, _said(run, model, places, blind)) for places in (found, others)
         )
+        row: dict[str, object] = {"head": name, "choice": float(own[::2].mean())}
+        for names, values in (
+            (("attention", "low", "high"), own),
+            (("effect", "effect_low", "effect_high"), moved),
+            (("beyond", "beyond_low", "beyond_high"), moved - other),
+        ):
+            row |= dict(zip(names, map(float, bootstrap_mean(values[1::2])), strict=True))
+        rows.append(row | {"even": float(even[1::2].mean()), "places": len(own[1::2])})
     return rows
 
 
@@ -187,24 +203,46 @@ def decides(run: Run, found: Places) -> float:
     return float(decided.mean())
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the head that looks there most."""
-    rows = table.set_index(["model", "head"])
-    heads = table[(table["model"] == "trained") & (table["head"] != ALL)]
-    best = heads.loc[heads["choice"].idxmax()]
-    untrained, together = rows.loc[("untrained", best["head"])], rows.loc[("trained", ALL)]
-    return (
-        f"{best['head']} looks there most: {best['attention']:.0%}"
-        f"{brackets(best['low'], best['high'], '.0%')} of its attention "
-        f"(untrained {untrained['attention']:.0%}, even "
-        f"attention {best['even']:.0%}; {best['places']} places that did not choose it). If it "
-        f"cannot, the next token's distribution moves by {best['effect']:.3f} nats"
-        f"{brackets(best['effect_low'], best['effect_high'], '.3f')}; if no head can, by "
-        f"{together['effect']:.3f}"
-        f"{brackets(together['effect_low'], together['effect_high'], '.3f')}. "
-        f"In the language, these symbols decide what may follow in {best['decides']:.0%} of the "
-        "places."
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What the head that half of the places choose pays, beside even attention and the untrained
+    network's own such head; and what it matters, beside as many other symbols."""
+    best, other = (_most(table, model) for model in ("trained", "untrained"))
+    (together,) = table[(table["model"] == "trained") & (table["head"] == ALL)].to_dict("records")
+    moves, all_move = (
+        f"{row['effect']:.3f}{brackets(row['effect_low'], row['effect_high'], '.3f')}"
+        for row in (best, together)
     )
+    unit, over = "places, which did not choose the head", "bootstrap over places"
+    return [
+        Claim(
+            f"{best['head']} pays these symbols {{}} of its attention",
+            *best[["attention", "low", "high", "places"]],
+            unit,
+            over,
+            {"even attention": best["even"], "the untrained network's head": other["attention"]},
+            ".0%",
+            notes=[
+                "In the language, these symbols decide what may follow in "
+                f"{best['decides']:.0%} of the places."
+            ],
+        ),
+        Claim(
+            f"Where {best['head']} cannot look there, the next token's distribution moves by {{}} "
+            "nats more than where it cannot look at as many others",
+            *best[["beyond", "beyond_low", "beyond_high", "places"]],
+            unit,
+            over,
+            {"no difference": 0.0, "the untrained network's head": other["beyond"]},
+            ".3f",
+            notes=[f"It moves by {moves}; if no head can look there, by {all_move}."],
+        ),
+    ]
+
+
+def _most(table: pd.DataFrame, model: str) -> pd.Series:
+    """The head that looks there most, on the places that choose."""
+    heads = table[(table["model"] == model) & (table["head"] != ALL)]
+    return heads.loc[heads["choice"].idxmax()]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -230,8 +268,7 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: of the head that looks there most, and of all."""
     rows = []
     for model, heads in table.groupby("model", sort=False):
-        single = heads[heads["head"] != ALL]
-        best = single.loc[single["choice"].idxmax()]
+        best = _most(table, str(model))
         together = heads[heads["head"] == ALL].iloc[0]
         rows.append(("attention of the head that looks most", str(model), best["attention"]))
         rows.append(("effect of the head that looks most", str(model), best["effect"]))
@@ -243,7 +280,7 @@ QUESTION = of_table(
     "looks",
     Options,
     looks,
-    in_words,
+    claims,
     headline,
     chart,
     lambda table: table.drop(columns=["choice", "decides"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import hypot
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from torch import Tensor
 from analyses.answers import Planned, Progress, models_of, of_table, quiet
 from analyses.answers import numbers as as_numbers
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.lectures.costs import example_tokens
 from analyses.needs import require
 from analyses.options.parts import Reach as Options
@@ -20,7 +23,7 @@ from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart
 from interp.causal.influence import decay, influence, steps
 from interp.causal.metrics import logit_at
-from interp.statistics import bootstrap_mean, brackets
+from interp.statistics import bootstrap_mean
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
@@ -29,6 +32,8 @@ RATES = ("rate", "rate_low", "rate_high", "fit", "path_length", "sequential")
 COUNTS = ("farthest", "path_length", "sequential")
 STEPS_AT = (4, 8, 16, 32)
 """Positions at which steps are counted for the table of ``steps_by_length``."""
+STRAIGHT = 0.5
+"""A line that explains less of the log of the influence is no good summary of it."""
 LONGEST = 64
 """The longest words that are asked about unless a length is given: the graph of a word takes a
 gradient for each position of each layer."""
@@ -127,29 +132,32 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"path_length": "Int64"})
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """The rate by which influence falls, and the steps on the way."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What training changed of the slope of the log of the influence; the interval is of the
+    difference of two independent rates, which is too wide for two of the same words."""
     rows = table.drop_duplicates("model").set_index("model")
-    trained, untrained = rows.loc["trained"], rows.loc["untrained"]
-    way = trained["path_length"]
-    steps_in_words = (
-        "no way leads from the first symbol to the last"
-        if pd.isna(way)
-        else f"from the first symbol to the last it is {way:d} step{'' if way == 1 else 's'}"
-    )
-    return (
-        "With each symbol further back the log of the influence falls by "
-        f"{_rate(trained)} (untrained {_rate(untrained)}); {steps_in_words}, and "
-        f"{trained['sequential']:d} steps must be done one after the other. Influence is |d logit "
-        f"of END / d embedding|, mean over {table['words'].min()} words; intervals: bootstrap over "
-        "words."
-    )
-
-
-def _rate(row: pd.Series) -> str:
-    if np.isnan(row["rate"]):
-        return "an unknown rate: fewer than three places have any influence"
-    return f"{row['rate']:.3f}{brackets(row['rate_low'], row['rate_high'], '.3f')}"
+    own, before = rows.loc["trained"], rows.loc["untrained"]
+    if pd.isna(before["rate"] - own["rate"]):
+        said = "The slope of the influence is not known"
+        reason = "Fewer than three places have any influence."
+        return [Claim(said, None, None, None, own["words"], "words", unweighed=reason)]
+    change, path = before["rate"] - own["rate"], own["path_length"]
+    down = hypot(own["rate_high"] - own["rate"], before["rate"] - before["rate_low"])
+    up = hypot(own["rate"] - own["rate_low"], before["rate_high"] - before["rate"])
+    way = "no way leads" if pd.isna(path) else f"it is {path:d} step{'' if path == 1 else 's'}"
+    return [
+        Claim(
+            f"With each symbol further back the log of the influence changes by {-own['rate']:+.3f} "
+            "(training moved this by {})",
+            *(change, change - down, change + up, own["words"]),
+            *("words", "bootstrap over words", {"no change": 0.0}, "+.3f", bool(change < 0)),
+            [f"A straight line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
+            [
+                "Influence is |d logit of END / d embedding|. From the first symbol to the last "
+                f"{way}, and {own['sequential']:d} steps must be done one after the other."
+            ],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -176,7 +184,7 @@ QUESTION = of_table(
     "reach",
     Options,
     reach,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,
