@@ -435,25 +435,21 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     kinds = {str(kind): rows.set_index("model") for kind, rows in table.groupby("kind")}
     found, over = [_right_after_both(kinds["right"])], "bootstrap over pairs"
     if "value" in kinds:
-        heads = kinds["value"][kinds["value"]["role"] == "controller"]
+        heads = kinds["value"].query("role == 'controller'")
         best, other = (
             rows.iloc[int(rows["choice"].argmax())]
             for rows in (heads.loc["trained"], heads.loc["untrained"])
         )
-        there = kinds["value"][kinds["value"]["place"] == best["place"]].loc["trained"]
-        found.append(
-            Claim(
-                f"What {best['place']} reads at the controller brings {{}} of the difference back",
-                *best[["value", "low", "high", "pairs"]],
-                "pairs, which did not choose the head",
-                over,
-                {
-                    "the untrained network's best head": other["value"],
-                    "the same head at other symbols": there.set_index("role")["value"]["others"],
-                },
-                "z.0%",
-            )
+        where = best["place"]
+        (there,) = (
+            kinds["value"].loc["trained"].query("role == 'others' and place == @where")["value"]
         )
+        controls = {"the untrained network's best head": other["value"]}
+        controls["the same head at other symbols"] = there
+        said = f"What {where} reads at the controller brings {{}} of the difference back"
+        ends = best[["value", "low", "high", "pairs"]]
+        unit = "pairs, which did not choose the head"
+        found.append(Claim(said, *ends, unit, over, controls, "z.0%"))
     if "agrees" in kinds:
         controls = {"no relation": 0.0} | kinds["agrees"]["value"].drop("trained").to_dict()
         ends = kinds["agrees"].loc["trained", ["value", "low", "high", "pairs"]]
@@ -467,24 +463,16 @@ def _right_after_both(rows: pd.DataFrame) -> Claim:
     own, sums = rows.loc[["trained"]], (rows["value"] * rows["pairs"]).groupby("model").sum()
     pairs, hits = int(own["pairs"].sum()), round(sums["trained"])
     controls = {"the untrained network": sums["untrained"] / pairs, "a coin": COIN}
-    told = [
+    bar = max(controls.values())
+    told = (
         f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {row.place} ({row.pairs} pairs)"
         for row in own.itertuples()
-    ]
+    )
     return Claim(
         "After both controllers the network prefers the right symbol in {} of the pairs",
-        hits / pairs,
-        *wilson(hits, pairs),
-        pairs,
-        "pairs of words",
-        "Wilson",
-        controls,
-        ".0%",
-        doubts=[
-            f"With {place} it is not shown."
-            for place, low in zip(own["place"], own["low"], strict=True)
-            if low <= max(controls.values())
-        ],
+        *(hits / pairs, *wilson(hits, pairs), pairs),
+        *("pairs of words", "Wilson", controls, ".0%"),
+        doubts=[f"With {r.place} it is not shown." for r in own.itertuples() if r.low <= bar],
         notes=[f"It is {', '.join(told)}."],
     )
 

@@ -212,13 +212,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         f"{row['effect']:.3f}{brackets(row['effect_low'], row['effect_high'], '.3f')}"
         for row in (best, together)
     )
-    unit, over = "places, which did not choose the head", "bootstrap over places"
+    how = "places, which did not choose the head", "bootstrap over places"
     return [
         Claim(
             f"{best['head']} pays these symbols {{}} of its attention",
             *best[["attention", "low", "high", "places"]],
-            unit,
-            over,
+            *how,
             {"even attention": best["even"], "the untrained network's head": other["attention"]},
             ".0%",
             notes=[
@@ -230,8 +229,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             f"Where {best['head']} cannot look there, the next token's distribution moves by {{}} "
             "nats more than where it cannot look at as many others",
             *best[["beyond", "beyond_low", "beyond_high", "places"]],
-            unit,
-            over,
+            *how,
             {"no difference": 0.0, "the untrained network's head": other["beyond"]},
             ".3f",
             notes=[f"It moves by {moves}; if no head can look there, by {all_move}."],

@@ -147,8 +147,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     way = "no way leads" if pd.isna(path) else f"it is {path:d} step{'' if path == 1 else 's'}"
     return [
         Claim(
-            f"With each symbol further back the log of the influence changes by {-own['rate']:+.3f} "
-            "(training moved this by {})",
+            "With each symbol further back the log of the influence changes by "
+            f"{-own['rate']:+.3f}, and training moved this by {{}}",
             *(change, change - down, change + up, own["words"]),
             *("words", "bootstrap over words", {"no change": 0.0}, "+.3f", bool(change < 0)),
             [f"A straight line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
