@@ -6,14 +6,13 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import answer
+from analyses.answers import answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import ablation as broken
@@ -29,7 +28,6 @@ from analyses.questions.parts.ablation import (
     removal_of,
     right_without,
     said_without,
-    sentence,
 )
 from analyses.words import WordTensors
 from interp.causal.ablation import Ablation, ablate
@@ -62,7 +60,7 @@ def test_nothing_away_is_the_model_as_it_is(trained: Run) -> None:
     assert by[AS_IT_IS] == by[BROKEN]
     table = right_without(trained.model(), trained, Removal([]))
     assert table["of"].tolist() == [AS_IT_IS] * 2 + [BROKEN] * 2  # nothing to compare it with
-    assert sentence(table).startswith("Nothing is taken away: ")
+    assert (table["lost"] == 0).all()
 
 
 def test_zero_is_zero_by_hand(trained: Run) -> None:
@@ -175,31 +173,14 @@ def test_random_sets_are_of_the_same_kinds(trained: Run) -> None:
     assert all(len(each) == 1 for each in counts)  # the same words for all
 
 
-def rows(before: float, after: float, random: list[float]) -> pd.DataFrame:
-    found = [(AS_IT_IS, "", before), (BROKEN, "L0H1", after)]
-    found += [(RANDOM, f"L1H{i}", share) for i, share in enumerate(random)]
-    table = pd.DataFrame(found, columns=["of", "parts", "right"])
-    return pd.concat([table.assign(words=w, count=9) for w in ("members", "others")])
-
-
-@pytest.mark.parametrize(
-    ("random", "after", "said"),
-    [
-        ([1.0, 0.9], 0.5, "it is 95.0% on average; 0 of 2 such sets cost as much or more."),
-        ([0.5, 0.4, 0.9], 0.5, "it is 60.0% on average; 2 of 3 such sets cost as much or more."),
-        ([1.0], 1.0, "1 of 1 such sets cost as much or more. Nothing is lost."),
-        ([], 0.5, "There is no other set of as many parts to compare it with."),
-    ],
-)
-def test_the_sentence_holds_it_against_random_parts(
-    random: list[float], after: float, said: str
-) -> None:
-    found = sentence(rows(1.0, after, random))
-    assert found.startswith(
-        f"Without L0H1, {after:.1%} of the verdicts are right; as it is, 100.0% are "
-        "(9 members and 9 others; each kind counts half)."
-    )
-    assert found.endswith(said)
+def test_what_is_lost_is_counted_word_by_word(trained: Run) -> None:
+    """Members and others count half each, however many there are."""
+    table = right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
+    shares = balanced(table).set_index(["of", "parts"])["right"]
+    for (of, parts), own in table.groupby(["of", "parts"]):
+        (lost,) = own["lost"].unique()
+        assert lost == pytest.approx(shares[AS_IT_IS, ""] - shares[of, parts])
+        assert own["lost_low"].iloc[0] <= lost <= own["lost_high"].iloc[0]
 
 
 def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:
@@ -227,7 +208,8 @@ def test_the_command_and_the_page_say_the_same(
     compared = headline(table).set_index("of")["value"]
     assert compared[BROKEN] == balanced(table).set_index("of").loc[BROKEN, "right"]
     assert compared[RANDOM] == balanced(table).set_index("of").loc[RANDOM, "right"].mean()
-    assert sentence(table) in printed
+    found = fresh_answer(trained, broken.QUESTION, Options(("L0H1",), "zero"))
+    assert " ".join(found.sentence.split()) in printed
     assert len(balanced(table)) == printed.count("random parts ") + 2
     monkeypatch.setattr(sys, "argv", ["app.py", str(trained.path.parent)])
     script = 'from dashboard.pages import pages\npages()["break"].draw()'
@@ -241,6 +223,6 @@ def test_the_command_and_the_page_say_the_same(
     assert not page.exception
     assert not page.error
     said = [plainly(each.value) for each in page.markdown]
-    both = sentence(right_without(trained.model(), trained, Removal(away, "zero")))
-    assert any(both in text for text in said)
+    both = fresh_answer(trained, broken.QUESTION, Options(away, "zero"))
+    assert any(both.verdict.short in text for text in said)
     assert any(text.startswith("As it is, the model says: **") for text in said)

@@ -13,11 +13,12 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import Answer
+from analyses.answers import Answer, fresh_answer
 from analyses.charts.circuit import curve_chart, graph_chart, trained
 from analyses.questions.parts.circuit import verdicts
 from analyses.questions.parts.circuits import (
     LONGEST,
+    QUESTION,
     Options,
     _pairs,
     analyse,
@@ -44,7 +45,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Answer]:
     """A tiny model that learned nothing yet: what is asked of it is the book-keeping."""
     run = Run.create(tmp_path_factory.mktemp("circuits") / "run", tiny_config(max_n=12))
     train(run, "cpu")
-    return run, analyse(run, Options(pairs=16, goal=0.8))
+    return run, fresh_answer(run, QUESTION, Options(pairs=16, goal=0.8))
 
 
 def test_pairs_are_a_member_and_its_counterfactual(tmp_path: Path) -> None:
@@ -76,7 +77,9 @@ def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Answer]) -
     near = {(row["direction"], row["method"]) for row in result.findings["agreement"]}
     assert near == set(product(("noising", "denoising"), ("EAP", "GIM", "EAP-IG", "conductance")))
     assert set(result.findings["steps"]) == {"EAP-IG", "conductance"}
-    assert result.sentence == result.findings["text"].split("\n")[0]
+    (claim,) = result.claims
+    assert (claim.value, claim.n) == (result.findings["circuit"]["faithfulness"], 5)
+    assert claim.controls["as many random edges"] == result.findings["random"]
 
 
 @pytest.mark.parametrize("direction", ["noising", "denoising"])
@@ -96,7 +99,7 @@ def test_a_circuit_may_be_searched_by_any_scores(
     """And says by which."""
     run, result = answered
     assert result.findings["scores"] == "exact, noising"
-    assert "ranked by exact, noising)" in result.sentence
+    assert "Ranked by exact, noising;" in result.claims[0].sentence
     asked = list[dict[Edge, float]]()
 
     def every_third(bench: Bench, scores: dict[Edge, float], goal: float) -> list[Edge]:
@@ -139,13 +142,10 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
         ["embed", "logits"],
         ["L1H0", "logits"],
     ]
-    judged = {"edges": edges, "of": 20, "pairs": 9, "faithfulness": 0.961, "low": 0.9, "high": 1.0}
     spot = {"first": "L0H1", "second": "L1H0", "direction": "noising"}
     spot |= {"alone_first": 0.0, "alone_second": 0.02, "together": 0.7}
     found = {
-        "circuit": judged | {"completeness": 1.002, "restored": 0.5},
-        "scores": "exact, noising",
-        "random": 0.11,
+        "circuit": {"edges": edges},
         "knock_outs": [
             {"sender": "embed", "receiver": "L0H1.v", "model": 0.2},
             {"sender": "embed", "receiver": "L0 mlp", "model": -0.002},
@@ -160,13 +160,10 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
     }
     table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
     table.loc[table["sender"] == "L1H0", "exact"] = 0.8
-    assert describe(table, found).split("\n") == [
-        "A small circuit, 8 of 20 edges (ranked by exact, noising), keeps 96% [90%, 100%] of the "
-        "difference on 9 held-out pairs of words when all other edges are noised; knocked out, it "
-        "takes away 100%, and denoised, it restores 50%; as many random edges, connected and of "
-        "the same kinds, keep 11%. Single effects do not show that L0H1 and L1H0 are redundant: "
-        "without either 0% or 2% is lost, without both 70%, and that L0H1 and L1H0 are both "
-        "needed: either restores 0% or 2%, both 70% (1 more such pairs).",
+    assert describe(table, found) == [
+        "Single effects do not show that L0H1 and L1H0 are redundant: without either 0% or 2% is "
+        "lost, without both 70%, and that L0H1 and L1H0 are both needed: either restores 0% or 2%, "
+        "both 70% (1 more such pairs).",
         "The whole model loses less than 1% without 1 of the circuit's edges, knocked out one at a "
         "time: embed → L0 mlp. Other edges do their work, or it is little.",
         "Under the same knock-outs the circuit and the whole model differ by up to 25% (24 sets of "

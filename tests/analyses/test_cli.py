@@ -88,7 +88,9 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     assert isinstance(said["accepted"], bool)
     assert said["accepted"] == ("<end>" in said["steps"][-1]["next"])
     assert "the language" in answer(capsys, "predict", run.path, "aab")
-    assert "carries most" in answer(capsys, "analyse", run.path, "patching", "--n", 3)
+    assert "patching: Nothing inside this network is claimed" in answer(
+        capsys, "analyse", run.path, "patching", "--n", 3
+    )
     assert (run.results / "patching-1" / "patching.svg").exists()
     assert "kept from before" in answer(capsys, "analyse", run.path, "patching", "--n", 3)
     assert "kept from before" not in answer(

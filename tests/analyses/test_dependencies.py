@@ -13,19 +13,20 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Dependencies
 from analyses.questions.parts.dependencies import (
     KINDS,
     MOST_ATTRACTORS,
+    QUESTION,
     ROLES,
     Pairs,
     chart,
+    claims,
     dependencies,
     examples,
     headline,
-    in_words,
     pairs_of,
     prefers,
     roles_of,
@@ -196,12 +197,18 @@ def test_an_untrained_model_is_measured_by_the_trained_difference(table: pd.Data
 
 
 def test_words_and_picture(table: pd.DataFrame) -> None:
-    said = in_words(table)
+    right, reads, agrees = claims(table)
     own = table[(table["model"] == "trained") & (table["kind"] == "value")]
     own = own[own["role"] == "controller"]
     best = own.loc[own["choice"].idxmax()]
-    assert f"most through {best['place']} ({best['value']:.0%}" in said
-    assert f"on {best['pairs']} pairs that did not choose it" in said
+    assert reads.finding.startswith(f"What {best['place']} reads at the controller")
+    assert (reads.value, reads.n) == (best["value"], best["pairs"])
+    asked = table[(table["model"] == "trained") & (table["kind"] == "right")]
+    assert right.n == asked["pairs"].sum()
+    assert right.value == pytest.approx((asked["value"] * asked["pairs"]).sum() / right.n)
+    for row in asked.itertuples():
+        assert f"with {row.place} ({row.pairs} pairs)" in right.sentence
+    assert agrees.value == table[table["kind"] == "agrees"]["value"].iloc[0]
     assert len(chart(table).to_dict()["vconcat"]) == table["kind"].nunique()
     assert set(table["kind"]) == set(KINDS)
     compared = headline(table).set_index(["variable", "of"])["value"]
@@ -220,7 +227,7 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
     train(made, "cpu")
     found = dependencies(made, Dependencies(" ".join(VERBS), count=4))
     assert set(found["kind"]) == {"right"}
-    assert "most through" not in in_words(found)
+    assert len(claims(found)) == 1
 
 
 def test_what_depends_on_nothing_says_so(tmp_path: Path) -> None:
@@ -236,6 +243,8 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
     words = ["analyse", str(run.path), "dependencies", "--symbols"]
     assert main([*words, " ".join(VERBS), "--count", "12", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["sentence"] == in_words(table)
+    found = fresh_answer(run, QUESTION, Dependencies(" ".join(VERBS), count=12))
+    assert said["sentence"] == found.sentence
+    assert found.claims == tuple(claims(table))
     assert main([*words, "olifant"]) == 2
     assert "unknown symbol" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,6 +95,8 @@ def test_accuracy_lost_is_a_mean_over_words(run: Run, table: pd.DataFrame, metho
         assert row.choice == pytest.approx(np.nanmean(sides[False]))
         missing = np.isnan(sides[True]).sum()
         assert (row.words, row.undefined) == (len(sides[True]) - missing, missing)
+        spelt = words.tokens[scored(words)][~np.isnan(sides[True])]
+        assert row.different == len(spelt.unique(dim=0))
     assert len(rows) == 4
 
 
@@ -191,7 +195,7 @@ def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -
     assert changed_words(run, 3, 0) == []
     result = heads.analyse(run, OPTIONS)
     assert heads.LOOK not in set(result.table["measure"])
-    assert "attention is not compared with effects" in result.sentence
+    assert not any("look where it matters" in claim.sentence for claim in heads.claims(result))
     assert heads.chart(result).to_dict()["$schema"]
 
 
@@ -209,12 +213,13 @@ def rows(measure: str, model: str, **values: tuple[float, ...]) -> pd.DataFrame:
             "head": numbers,
             "choice": choice,
             "value": value,
-            "low": 0.0,
-            "high": 1.0,
+            "low": np.array(value) - 0.1,
+            "high": np.array(value) + 0.1,
             "corrected": corrected,
             "uniform": uniform,
             "share": 0.4,
             "words": 20,
+            "different": 10,
             "undefined": 1,
         }
     )
@@ -255,37 +260,51 @@ def made_up() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def test_findings_by_hand() -> None:
-    sentence, found = heads.findings(made_up())
-    assert found["needed"] == []
-    assert found["needed_by"] == {"mean": [], "zero": [], "resample": ["L0H0", "L0H1"]}
-    assert found["clearest_type"] == pytest.approx(
-        {"part": "L0H1", "type": "BOS", "trained": 0.6, "untrained": 0.1, "uniform": 0.2}
-        | {"share": 0.4}
+def pairs_of(first: float, second: float, together: float) -> list[dict[str, Any]]:
+    """What is told of two heads that lose so much alone and together, by zero ablation."""
+    nan, parts = np.nan, []
+    for method in heads.METHODS:
+        named = f"{{}}, {method} ablation".format
+        lost = (first, second, together) if method == "zero" else (0.0, 0.0, 0.0)
+        alone = {f"L0H{head}": (0.0, lost[head], nan, nan) for head in (0, 1)}
+        beyond = lost[2] - lost[0] - lost[1]
+        p = 0.01 if abs(beyond) > 0.05 else 0.9
+        parts.append(rows(named(heads.LOST), "trained", **alone))
+        parts.append(rows(named(heads.TOGETHER), "trained", L0H0_L0H1=(0.0, lost[2], nan, nan)))
+        parts.append(rows(named(heads.BEYOND), "trained", L0H0_L0H1=(0.0, beyond, p, nan)))
+    return heads._pairs(pd.concat(parts, ignore_index=True))
+
+
+def test_a_pair_at_the_ceiling_is_no_conjunction() -> None:
+    """Nothing can be lost twice: less than the sum is told where both lose surely more than one."""
+    assert pairs_of(0.515, 0.515, 0.515) == []
+    assert pairs_of(0.5, 0.3, 0.6) == []  # the intervals of 0.5 and 0.6 meet
+    (both,) = pairs_of(0.5, 0.4, 0.75)
+    assert (both["ablation"], both["together"], both["first"], both["second"]) == (
+        *("zero", 0.75, 0.5, 0.4),
     )
-    assert found["attention_against_effect"] == {"L0H0": 0.2, "L0H1": 0.9, "flow": 0.5}
-    assert [(pair["ablation"], pair["beyond"]) for pair in found["pairs"]] == [
-        ("resample", -0.5),
-        ("mean", 0.2),
-    ]
-    assert sentence == (
-        "Without L0H1 (mean ablation), 0.0% of the verdicts on 20 words are lost [0.0%, 100.0%]; "
-        "other words chose this head. Needed, with more than 5% of the verdicts lost (p <= 0.05, "
-        "Student's test over different words, Holm's correction for 2 heads): by mean ablation "
-        "none; by zero ablation none; by resample ablation L0H0, L0H1. The ablations disagree "
-        "about L0H0, L0H1. L0H0 and L0H1 lose more together than the sum, as where each can stand "
-        "in for the other (redundancy): mean ablation of both loses 50.0%, of one 30.0% and 0.0%. "
-        "L0H0 and L0H1 lose less together than the sum, as where both are needed for one thing "
-        "(conjunction): resample ablation of both loses 50.0%, of one 50.0% and 50.0%. The head "
-        "with the clearest type is L0H1: 60% of its attention is on BOS where there is one "
-        "(untrained 10%, even attention 20%), which is 40% of all its attention. Of the heads of "
-        "a layer the furthest looks 4.0 positions further than the "
-        "nearest (untrained -4.0; other words chose both). Directions that two of them share, 0 to "
-        "1: keys 0.25 (untrained 0.25). 1 of 2 heads look where it matters (L0H1), in the "
-        "untrained model 2: the rank correlation between their attention and its effect lies above "
-        "0.3 (p <= 0.05, "
-        "Student's test over 20 words, Holm's correction for 2 heads) (for comparison, flow 0.50). "
-        "It is undefined in 4 of 84 cases (a head on a word, trained or untrained)."
+    assert both["beyond"] == pytest.approx(-0.15)
+    (either,) = pairs_of(0.0, 0.0, 0.5)
+    assert either["beyond"] == 0.5
+
+
+def test_claims_by_hand() -> None:
+    """The head that other words chose loses nothing; no pair is chosen; BOS is the type."""
+    alone, typed = heads.claims(Answer(made_up()))
+    assert alone.sentence == (
+        "Not shown: without L0H1 (mean ablation) 0.0% [-10.0%, 10.0%] of the verdicts are lost, on "
+        "10 different words, which did not choose it (bootstrap over words); the costliest in the "
+        "untrained network 0.0%, what counts 5.0%. By zero ablation it is not shown. Heads that "
+        "cost more than 5% (p <= 0.05, Student's test over different words, Holm's correction): by "
+        "mean ablation none; by zero ablation none; by resample ablation L0H0, L0H1. 1 of 2 heads "
+        "look where it matters (L0H1), in the untrained network 2: attention and its effect have a "
+        "rank correlation above 0.3 (the same test, over 20 words)."
+    )
+    assert typed.sentence == (
+        "L0H1 pays 60.0% [50.0%, 70.0%] of its attention to BOS, where there is one, on 10 "
+        "different words, which did not choose it (bootstrap over words); even attention 20.0%, "
+        "the untrained network's head for this 10.0%. That is 40% of all its attention. It need "
+        "not matter."
     )
 
 
@@ -318,7 +337,7 @@ def test_what_is_compared_over_seeds_is_little() -> None:
     assert rows == pytest.approx({SPAN: 1.5, f"{SHARED}, read": 0.4, f"{SHARED}, written": 0.9})
     alone = heads_apart.compared({SPAN: 1.5, f"{SHARED}, keys": 0.4})
     assert alone[f"{SHARED}, read"] == 0.4
-    names = heads.headline(Answer(made_up(), "", {}))["of"].unique()
+    names = heads.headline(Answer(made_up()))["of"].unique()
     assert len(names) == 26 - 1  # rollout, which the table lacks
 
 

@@ -164,6 +164,9 @@ def test_ranks_find_the_head_that_is_needed() -> None:
             "at_border": [0.9, 0.3, 0.2, 0.1],
             "accuracy": 0.8,
             "drop": [0.0, 0.1, 0.2, 0.6],
+            "low": 0.0,
+            "high": 1.0,
+            "prompts": 40,
         }
     )
     found = induction.ranks(own).set_index("score")

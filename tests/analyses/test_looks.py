@@ -15,10 +15,18 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_of
 
-from analyses.answers import answer
+from analyses.answers import answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Looks
-from analyses.questions.parts.looks import ALL, decides, headline, in_words, looks, places_of
+from analyses.questions.parts.looks import (
+    ALL,
+    QUESTION,
+    _others,
+    decides,
+    headline,
+    looks,
+    places_of,
+)
 from models.base import LanguageModel
 from models.errors import UserError
 from models.runs.run import Run
@@ -82,6 +90,7 @@ def divergence(run: Run, model: LanguageModel, tokens: torch.Tensor, at: int, *h
 
 def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
     found = places_of(run, options(NOUNS, ADJECTIVES))
+    others = _others(found, 0)
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
         rows = table[table["model"] == name].set_index("head")
         by_hand = []
@@ -101,19 +110,35 @@ def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
                 ]
                 for asked in ([(1, [2])], [(0, range(4)), (1, range(4))])
             )
-            moved = (divergence(run, model, tokens, at, *hooks) for hooks in (one, both))
+            places = np.flatnonzero(others.keys[row]).tolist()
+            instead = partial(hidden, heads=[2], at=at, keys=places)
+            third = [("blocks.1.attn.hook_pattern", instead)]
+            moved = (divergence(run, model, tokens, at, *hooks) for hooks in (one, both, third))
             by_hand.append([paid, len(keys) / (at + 1), *moved])
         each = np.array(by_hand)
         own, together = rows.loc["L1H2"], rows.loc[ALL]
-        paid, even, alone, all_of_them = each[1::2].mean(axis=0)
+        paid, even, alone, all_of_them, elsewhere = each[1::2].mean(axis=0)
         assert own["attention"] == pytest.approx(paid, abs=1e-5)
         assert own["choice"] == pytest.approx(each[::2, 0].mean(), abs=1e-5)
         assert own["even"] == pytest.approx(even)
         assert own["effect"] == pytest.approx(alone, abs=1e-6)
+        assert own["beyond"] == pytest.approx(alone - elsewhere, abs=1e-6)
+        assert own["beyond_low"] <= own["beyond"] <= own["beyond_high"]
         assert together["effect"] == pytest.approx(all_of_them, abs=1e-5)
         assert together["effect"] > 0
         assert (own["places"], len(rows)) == (6, 9)
         assert own["low"] <= own["attention"] <= own["high"]
+
+
+def test_what_is_hidden_instead_is_as_much_of_what_came_before(run: Run) -> None:
+    found = places_of(run, options(NOUNS, ADJECTIVES))
+    others = _others(found, 0)
+    assert not (others.keys & found.keys).any()
+    for row, at in enumerate(found.at.tolist()):
+        hidden, asked = others.keys[row].sum(), found.keys[row].sum()
+        assert hidden == min(asked, at - asked) > 0
+        assert np.flatnonzero(others.keys[row]).max() < at
+    assert not np.array_equal(others.keys, _others(found, 1).keys)
 
 
 def test_the_head_that_is_compared_over_seeds_is_that_of_the_sentence(table: pd.DataFrame) -> None:
@@ -139,8 +164,10 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
     asked = ["--query", " ".join(NOUNS), "--key", " ".join(ADJECTIVES)]
     assert main([*words, *asked, "--count", "12", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["sentence"] == in_words(table)
-    assert "decide what may follow in 0% of the places" in said["sentence"]
+    found = fresh_answer(run, QUESTION, options(NOUNS, ADJECTIVES))
+    assert said["sentence"] == found.sentence
+    assert found.claims == tuple(QUESTION.claims(replace(found, table=table)))
+    assert "decide what may follow in 0% of the places" in found.claims[0].sentence
     assert main(words) == 2
     assert "name the symbols that look" in capsys.readouterr().err
 

@@ -63,7 +63,7 @@ def test_every_lens_stands_beside_its_controls(kind: str, run_of: Callable[..., 
     assert (("trained", "effect", alignment.READING) in table.index) == reads
     attends = kind != "lstm-encoder-decoder"
     assert (("trained", "attention", alignment.ALL) in table.index) == attends
-    assert ("best" in found.findings) == attends
+    assert len(alignment.claims(found)) == 1 + attends
     for column in ("choice", "auroc", "hit"):
         assert found.table[column].between(0, 1).all()
     assert (found.table["low"] <= found.table["auroc"]).all()
@@ -97,8 +97,12 @@ def test_scores_are_of_the_model_that_they_name(
         assert rows["untrained", *part] == 0.0
     # Of another pair the truth says less: what is left is what the lengths tell.
     assert 0.3 < rows["none", "control", alignment.ELSEWHERE] < 0.9
-    assert found.findings["auroc"] == 1.0
-    assert found.findings["untrained"] == 0.0
+    best, effect = alignment.claims(found)
+    elsewhere = rows["none", "control", f"L1H0 on {alignment.ELSEWHERE}"]
+    assert elsewhere == rows["none", "control", alignment.ELSEWHERE]
+    assert (best.value, best.controls["the untrained network's best"]) == (1.0, 0.0)
+    assert best.controls[f"L1H0 on {alignment.ELSEWHERE}"] == elsewhere
+    assert effect.controls[f"{alignment.SYMBOL} on {alignment.ELSEWHERE}"] == elsewhere
 
 
 def test_the_diagonal_is_perfect_where_pairs_copy(run_of: Callable[..., Run]) -> None:

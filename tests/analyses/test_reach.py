@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import TINY, tiny_config
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 from analyses.answers import answer
 from analyses.command_line.app import main
@@ -22,14 +22,15 @@ from analyses.questions.inside import dimension as filled
 from analyses.questions.parts import cosine as of_scores
 from analyses.questions.parts.reach import (
     chart,
+    claims,
     headline,
-    in_words,
     reach,
     side_by_side,
     steps_by_length,
     words_of,
 )
 from analyses.studies.listing import runs_of
+from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import qk_circuit
 from models.base import EmbeddingModel
 from models.config import ModelConfig
@@ -109,10 +110,10 @@ def test_the_steps_are_those_of_each_architecture(
     found = steps_by_length(runs["lstm"]).set_index("positions")
     assert found["path length"].tolist() == [3, 7, 15, 31]
     assert found["sequential steps"].tolist() == [n - 1 + layers for n in (4, 8, 16, 32)]
-    said = in_words(tables["cnn"])
-    assert said.startswith("With each symbol")
-    assert "no way leads from the first symbol to the last" in said
-    assert "from the first symbol to the last it is 11 steps" in in_words(tables["lstm"])
+    for kind, way in (("cnn", "no way leads"), ("lstm", "it is 11 steps")):
+        (claim,) = claims(tables[kind])
+        way = f"From the first symbol to the last {way}, and"
+        assert way in claim.sentence or claim.unweighed.startswith("Fewer than three places")
     assert chart(tables["cnn"]).to_dict()["layer"]
 
 
@@ -169,7 +170,16 @@ def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     rows = table.set_index(["model", "head"])
     assert rows.loc[("trained", "L0H1"), "correlation"] == pytest.approx(expected, abs=1e-4)
     assert rows["pairs"].tolist() == [len(read) * (len(read) - 1)] * len(rows)
-    assert of_scores.in_words(table).startswith("Mean correlation")
+    every = [
+        agreement_with_cosine(qk_circuit(model, 0, h).double().numpy()[np.ix_(read, read)], x)
+        for h in range(TINY.n_heads)
+    ]
+    made = np.mean([len(read) * f.others - (len(read) - 1) * f.without for f in every], axis=0)
+    half = t.ppf(0.975, len(read) - 1) * made.std(ddof=1) / np.sqrt(len(read))
+    assert TINY.n_layers == 1
+    for ends in rows.loc["trained", ["mean", "mean_low", "mean_high"]].to_numpy():
+        mean = np.mean([f.others for f in every])
+        assert ends == pytest.approx([mean, mean - half, mean + half])
     means = of_scores.headline(table).set_index("of")["value"]
     assert means["trained"] == pytest.approx(rows.loc["trained", "correlation"].mean())
 

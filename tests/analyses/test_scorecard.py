@@ -11,7 +11,7 @@ from conftest import without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.options.behaviour import Accuracy
-from analyses.scorecard import ABLATIONS, scorecard, verdict
+from analyses.scorecard import scorecard, verdict
 from models.runs.run import Run
 
 FEW = Accuracy(count=20)
@@ -32,28 +32,9 @@ def probing(low: float | None, other: float, longer: float = 0.9) -> Answer:
     return Answer(pd.DataFrame(), "", {"main": "a-b", "best": {"a-b": best}})
 
 
-def heads(low: float, untrained: float, by: Sequence[str] = ABLATIONS) -> Answer:
-    rows = [
-        ("trained", "L0H0", 0.01, 0.0, 0.02),
-        ("trained", "L0H1", 0.5, low, 0.7),
-        ("untrained", "L0H0", untrained, 0.0, untrained),
-    ]
-    table = pd.DataFrame(rows, columns=["model", "part", "value", "low", "high"])
-    table = table.assign(measure="accuracy lost, mean ablation", words=30)
-    needed = {name: ["L0H1"] for name in by}
-    found = {"most": "L0H1", "needed": needed.get("mean", []), "needed_by": needed}
-    return Answer(table, "", found)
-
-
 def emergence(first: float, last: float) -> Answer:
     curves = {"a-b (L0 mlp_out)": {"there": 1, "first": first, "last": last}}
     return Answer(pd.DataFrame(), "", {"main": "a-b (L0 mlp_out)", "curves": curves})
-
-
-def circuits(low: float, random: float, untrained: int, theirs: float = 1.0) -> Answer:
-    own = {"edges": [0] * 9, "of": 40, "pairs": 32, "faithfulness": 0.97, "low": low, "high": 1.0}
-    other = {**own, "edges": [0] * untrained, "faithfulness": theirs, "high": theirs}
-    return Answer(pd.DataFrame(), "", {"circuit": own, "untrained": other, "random": random})
 
 
 def discovery(status: str = "rule", **changes: Any) -> Answer:
@@ -72,19 +53,6 @@ def discovery(status: str = "rule", **changes: Any) -> Answer:
         "sensitive": {"0.5": False},
     }
     return Answer(pd.DataFrame(), "", found | changes)
-
-
-def patching(low: float, high: float, untrained: float) -> Answer:
-    rows = [
-        ("trained", "z", 0.1, 0.1, 0.1, 0.0, 0.2),
-        ("trained", "z", 0.8, 0.8, 0.7, low, high),
-        ("trained", "resid_pre", 1.0, 1.0, 1.0, 1.0, 1.0),
-        ("untrained", "z", untrained, 0.9, untrained, 0.0, 1.0),
-        ("untrained", "z", 3.0, 0.1, 3.0, 0.0, 1.0),
-    ]
-    columns = ["model", "component", "effect", "choice", "judged", "low", "high"]
-    table = pd.DataFrame(rows, columns=columns).assign(pairs=6)
-    return Answer(table, "", {"top_site": "L0H1 z at 2"})
 
 
 def interventions(high: float, random: float, readout: float) -> Answer:
@@ -112,15 +80,6 @@ def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
         ("probing", probing(0.9, 0.5, longer=0.4), FRAGILE, "(R2 0.95)"),
         ("probing", probing(0.9, 0.92), NO, "(R2 0.95)"),
         ("probing", probing(None, 0.5), "not weighed", "(R2 0.95)"),
-        ("heads", heads(0.3, 0.1), HOLDS, "Without L0H1, 50%"),
-        ("heads", heads(0.3, 0.1, ("mean", "zero")), FRAGILE, "Without L0H1, 50%"),
-        ("heads", heads(0.3, 0.1, ()), FRAGILE, "No single head is needed"),
-        ("heads", heads(0.1, 0.2), NO, "Without L0H1, 50%"),
-        ("circuits", circuits(0.9, 0.1, 30), HOLDS, "9 of 40 edges keep 97%"),
-        ("circuits", circuits(0.5, 0.1, 30), FRAGILE, "9 of 40 edges"),
-        ("circuits", circuits(0.9, 0.1, 8), NO, "In the untrained network 8 do the same"),
-        ("circuits", circuits(0.9, 0.1, 8, theirs=0.2), HOLDS, "9 of 40 edges"),
-        ("circuits", circuits(0.9, 0.95, 30), NO, "9 of 40 edges"),
         ("discovery", discovery(), HOLDS, "It is so."),
         ("discovery", discovery(finished=False), FRAGILE, "It is so."),
         ("discovery", discovery(sensitive={"2": True}), FRAGILE, "It is so."),
@@ -130,9 +89,6 @@ def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
         ("discovery", discovery("counts", envelope={"inside": 1, "outside": 0.5}), FRAGILE, "It"),
         ("discovery", discovery("none", doubt="chance"), NO, "It is so."),
         ("discovery", discovery("none", doubt="too long"), "not weighed", "It is so."),
-        ("patching", patching(0.5, 0.9, 0.2), HOLDS, "carries 70% of the difference"),
-        ("patching", patching(0.5, 0.9, 0.6), NO, "L0H1 z at 2"),
-        ("patching", patching(-0.1, 0.9, 0.2), "not weighed", "L0H1 z at 2"),
         ("interventions", interventions(0.5, 0.9, 0.8), HOLDS, "40% of the words stay right"),
         ("interventions", interventions(0.5, 0.9, 0.4), FRAGILE, "of 100%"),
         ("interventions", interventions(0.5, 0.45, 0.4), NO, "a-b erased at L0 mlp_out"),
@@ -153,9 +109,6 @@ def test_a_grade_is_held_against_the_controls(
 def test_why_names_number_unit_and_control() -> None:
     assert "on 40 held-out prefixes (bootstrap over words); the best control, untrained, 0.500" in (
         verdict("probing", probing(0.9, 0.5)).why
-    )
-    assert verdict("heads", heads(0.3, 0.1, ("mean",))).why.endswith(
-        "of the untrained network at most 10.0%. Not shown by zero and resample ablation."
     )
 
 

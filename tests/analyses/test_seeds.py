@@ -352,9 +352,9 @@ def test_patching_says_how_large_and_where() -> None:
             "model": ["trained"] * 5 + ["untrained"] * 2,
             "component": ["z"] * 3 + ["mlp_out"] * 2 + ["z"] * 2,
             "position": [1, 2, 3, -1, -1, 1, 2],
-            "effect": [0.1, -0.6, 0.3, 0.5, 0.2, np.nan, np.nan],
-            "choice": [0.1, -0.6, 0.7, 0.5, 0.2, np.nan, np.nan],
-            "judged": [0.1, -0.6, -0.1, 0.4, 0.3, np.nan, np.nan],
+            "effect": [0.1, -0.6, 0.3, 0.5, 0.2, 7.0, -21.0],
+            "shift_choice": [0.1, -0.6, 0.7, 0.5, 0.2, 0.2, -0.4],
+            "shift": [0.1, -0.6, -0.1, 0.4, 0.3, 0.5, -0.2],
         }
     )
     found = patching.headline(Answer(table, "", {"changed_positions": [2]}))
@@ -365,6 +365,9 @@ def test_patching_says_how_large_and_where() -> None:
             ("z", "share of the sum where words differ"): 0.6,
             ("mlp_out", "largest effect"): 0.4,
             ("mlp_out", "share of the sum in one site"): 5 / 7,
+            ("z", "largest effect, untrained"): 0.2,
+            ("z", "share of the sum in one site, untrained"): 0.75,
+            ("z", "share of the sum where words differ, untrained"): 0.75,
         }
     )
 

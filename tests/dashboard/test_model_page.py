@@ -95,7 +95,7 @@ def test_how_far_back_and_in_how_many_dimensions(
     before = charts(page)
     choice = next(c for c in page.segmented_control if c.label == "Measure")
     for name, said in (
-        ("influence by distance", "the log of the influence falls by"),
+        ("influence by distance", "Nothing inside this network is claimed"),
         ("effective dimension", "the activations fill"),
     ):
         choice.set_value(name).run()

@@ -26,6 +26,11 @@ def test_it_is_the_correlation_of_scipy() -> None:
     assert found.others == pytest.approx(expected, abs=1e-12)
     whole = spearmanr(scores.ravel(), cosine.round(9).ravel()).statistic
     assert found.everything == pytest.approx(whole, abs=1e-12)
+    for token in range(9):
+        left = np.delete(np.arange(9), token)
+        apart, those = ~np.eye(8, dtype=bool), np.ix_(left, left)
+        expected = spearmanr(scores[those][apart], cosine.round(9)[those][apart]).statistic
+        assert found.without[token] == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_head_that_scores_by_the_cosine_is_found_and_noise_is_not() -> None:

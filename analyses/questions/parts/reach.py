@@ -144,7 +144,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     change, path = before["rate"] - own["rate"], own["path_length"]
     down = hypot(own["rate_high"] - own["rate"], before["rate"] - before["rate_low"])
     up = hypot(own["rate"] - own["rate_low"], before["rate_high"] - before["rate"])
-    way = "no way leads" if pd.isna(path) else f"it is {path:d} step{'' if path == 1 else 's'}"
+    way = "no way leads" if pd.isna(path) else f"it is {path:.0f} step{'' if path == 1 else 's'}"
     return [
         Claim(
             "With each symbol further back the log of the influence changes by "
@@ -154,7 +154,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             [f"A straight line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
             [
                 "Influence is |d logit of END / d embedding|. From the first symbol to the last "
-                f"{way}, and {own['sequential']:d} steps must be done one after the other."
+                f"{way}, and {own['sequential']:.0f} steps must be done one after the other."
             ],
         )
     ]
