@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from analyses.knowledge import Knowledge
 from interp.statistics import brackets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
 
@@ -84,10 +87,11 @@ class Claim:
     def ahead(self) -> float:
         """By how many standard errors it lies beyond its strongest control; NaN where it cannot be
         weighed. The error is that of a normal distribution with this interval."""
-        if self.grade == "not weighed" or self.low is None or self.high is None:
+        if self.grade == "not weighed":
             return float("nan")
-        gap = (self.value - self.controls[self.strongest or ""]) * (-1 if self.less else 1)
-        return gap / max((self.high - self.low) / 3.92, 1e-9)
+        value, low, high = (x or 0.0 for x in (self.value, self.low, self.high))
+        gap = (value - self.controls[self.strongest or ""]) * (-1 if self.less else 1)
+        return gap / max((high - low) / 3.92, 1e-9)
 
     @property
     def number(self) -> str:
@@ -129,6 +133,13 @@ class Claim:
         if not reason and self.grade == "not weighed":
             reason = "There is no control." if self.strongest is None else "There is no interval."
         return " ".join(part for part in (*parts, reason, *self.notes) if part)
+
+
+def measured(
+    row: Mapping[str, Any] | pd.Series, value: str, low: str, high: str, n: str
+) -> tuple[float, float, float, int]:
+    """The fields value, low, high and n of a claim, from these columns of a row."""
+    return float(row[value]), float(row[low]), float(row[high]), int(row[n])
 
 
 def _within(clause: str) -> str:

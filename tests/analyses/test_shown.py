@@ -169,7 +169,7 @@ def test_the_answer_as_json_and_the_table_as_csv(
     rows = (
         content
         if isinstance(content, list)
-        else next(value for value in content.values() if isinstance(value, list))
+        else next(x for key, x in content.items() if isinstance(x, list) and key != "claims")
     )
     assert len(rows) == len(table) > 0
     assert main([*words, "--json", "--csv"]) == 2

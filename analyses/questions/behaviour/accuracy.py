@@ -205,7 +205,9 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
         "different words",
         {"the untrained network": "untrained", "always the same answer": "constant"},
     )
-    return replace(found, doubts=[] if found.value >= RIGHT else [f"Less than {RIGHT:.0%}."])
+    return replace(
+        found, doubts=[] if (found.value or 0.0) >= RIGHT else [f"Less than {RIGHT:.0%}."]
+    )
 
 
 def _notes(table: pd.DataFrame, found: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table
 from analyses.charts.theme import QUIET, TRAINED, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import circuits
@@ -244,17 +244,17 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     """What is lost without the parts, beside what is lost on average without random ones."""
     shares = balanced(table).set_index("of")["right"]
     own = table[table["of"] == BROKEN]
-    lost, random = own.iloc[0], table[table["of"] == RANDOM].groupby("parts")["lost"].first()
+    lost = {**own.iloc[0], "count": own["count"].sum()}
+    random = table[table["of"] == RANDOM].groupby("parts")["lost"].first()
     as_bad = int((random >= lost["lost"]).sum())
     return [
         Claim(
             f"Without {lost['parts']}, {{}} of the verdicts are lost",
-            *lost[["lost", "lost_low", "lost_high"]],
-            n=int(own["count"].sum()),
-            unit="different words",
-            over="bootstrap over words",
-            controls={"no loss": 0.0, "as many random others of the same kinds": random.mean()},
-            form="z.1%",
+            *measured(lost, "lost", "lost_low", "lost_high", "count"),
+            "different words",
+            "bootstrap over words",
+            {"no loss": 0.0, "as many random others of the same kinds": random.mean()},
+            "z.1%",
             doubts=[f"{as_bad} of {len(random)} such sets cost as much or more."] if as_bad else [],
             notes=[
                 f"As it is, {shares[AS_IT_IS]:.1%} are right; without the parts, "

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures, interval
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.needs import require
 from analyses.options.parts import Alignment as Options
 from analyses.registry import BUILT_IN
@@ -308,7 +308,7 @@ def claims(answer: Answer) -> list[Claim]:
             Claim(
                 f"{what.format(best['part'])} finds the place that a target symbol comes from with "
                 "an area under the ROC curve of {}",
-                *best[["auroc", "low", "high", "pairs"]],
+                *measured(best, "auroc", "low", "high", "pairs"),
                 "pairs, which chose nothing",
                 "bootstrap over pairs",
                 {"the untrained network's best": other["auroc"]}

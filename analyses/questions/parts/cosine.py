@@ -9,7 +9,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.parts import Cosine as Options
 from analyses.script import script
 from interp.comparisons import corrected
@@ -85,7 +85,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             f"Heads score {'unlike' if less else 'like'} tokens higher: over heads, the rank "
             "correlation of scores with the cosine is {} on average",
-            *first[["mean", "mean_low", "mean_high", "tokens"]],
+            *measured(first, "mean", "mean_low", "mean_high", "tokens"),
             "tokens",
             "jackknife over tokens",
             {"no relation": 0.0, "the untrained network": before["mean"].iloc[0]},

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.parts import Dependencies as Options
+from analyses.questions.behaviour.pooled import pooled
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.causal.metrics import ReadAt
@@ -42,6 +43,7 @@ AT_ONCE, AT_RANDOM, MOST_DRAWN = 500, 4000, 16000
 with those symbols that something depends on; and how many words there are at most."""
 APART = 2
 """The fewest positions from a controller to what depends on it: a neighbour has nothing between."""
+ENDS = ("value", "low", "high", "pairs")
 COIN = 0.25
 """How often a coin would prefer the right symbol after both controllers."""
 MOST_ATTRACTORS = 3
@@ -433,7 +435,22 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     head that half of the pairs choose, beside what it reads elsewhere; and whether the heads that
     look at the controller are those through which it acts."""
     kinds = {str(kind): rows.set_index("model") for kind, rows in table.groupby("kind")}
-    found, over = [_right_after_both(kinds["right"])], "bootstrap over pairs"
+    right, over = table[table["kind"] == "right"].assign(coin=COIN), "bootstrap over pairs"
+    told = (
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {row.place} ({row.pairs} pairs)"
+        for row in right[right["model"] == "trained"].itertuples()
+    )
+    columns = {"place": "group", "value": "share", "pairs": "count"}
+    found = [
+        pooled(
+            "After both controllers the network prefers the right symbol in {} of the pairs",
+            right.rename(columns=columns),
+            "pairs of words",
+            {"the untrained network": "untrained", "a coin": "coin"},
+            "pairs with",
+            [f"It is {', '.join(told)}."],
+        )
+    ]
     if "value" in kinds:
         heads = kinds["value"].query("role == 'controller'")
         best, other = (
@@ -447,34 +464,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         controls = {"the untrained network's best head": other["value"]}
         controls["the same head at other symbols"] = there
         said = f"What {where} reads at the controller brings {{}} of the difference back"
-        ends = best[["value", "low", "high", "pairs"]]
-        unit = "pairs, which did not choose the head"
+        ends, unit = measured(best, *ENDS), "pairs, which did not choose the head"
         found.append(Claim(said, *ends, unit, over, controls, "z.0%"))
     if "agrees" in kinds:
         controls = {"no relation": 0.0} | kinds["agrees"]["value"].drop("trained").to_dict()
-        ends = kinds["agrees"].loc["trained", ["value", "low", "high", "pairs"]]
+        ends = measured(kinds["agrees"].loc["trained"], *ENDS)
         said = "Over heads, attention to the controller and its effect agree by {} (Spearman)"
         found.append(Claim(said, *ends, "pairs", over, controls))
     return found
-
-
-def _right_after_both(rows: pd.DataFrame) -> Claim:
-    """Over all pairs, however many attractors they have."""
-    own, sums = rows.loc[["trained"]], (rows["value"] * rows["pairs"]).groupby("model").sum()
-    pairs, hits = int(own["pairs"].sum()), round(sums["trained"])
-    controls = {"the untrained network": sums["untrained"] / pairs, "a coin": COIN}
-    bar = max(controls.values())
-    told = (
-        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {row.place} ({row.pairs} pairs)"
-        for row in own.itertuples()
-    )
-    return Claim(
-        "After both controllers the network prefers the right symbol in {} of the pairs",
-        *(hits / pairs, *wilson(hits, pairs), pairs),
-        *("pairs of words", "Wilson", controls, ".0%"),
-        doubts=[f"With {r.place} it is not shown." for r in own.itertuples() if r.low <= bar],
-        notes=[f"It is {', '.join(told)}."],
-    )
 
 
 def chart(table: pd.DataFrame) -> ChartType:

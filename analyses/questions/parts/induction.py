@@ -18,7 +18,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.parts import Induction as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
@@ -129,7 +129,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             f"Without the head of the highest {shown} ({best['part']}: {best['highest']:.2f}) {{}} "
             "of the prompts lose their right answer",
-            *best[["drop", "low", "high", "prompts"]],
+            *measured(best, "drop", "low", "high", "prompts"),
             f"prompts whose answer an example has, {best['accuracy']:.0%} right with all heads",
             "bootstrap over prompts",
             {

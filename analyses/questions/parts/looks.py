@@ -21,7 +21,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.parts import Looks as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -216,7 +216,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             f"{best['head']} pays these symbols {{}} of its attention",
-            *best[["attention", "low", "high", "places"]],
+            *measured(best, "attention", "low", "high", "places"),
             *how,
             {"even attention": best["even"], "the untrained network's head": other["attention"]},
             ".0%",
@@ -228,7 +228,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             f"Where {best['head']} cannot look there, the next token's distribution moves by {{}} "
             "nats more than where it cannot look at as many others",
-            *best[["beyond", "beyond_low", "beyond_high", "places"]],
+            *measured(best, "beyond", "beyond_low", "beyond_high", "places"),
             *how,
             {"no difference": 0.0, "the untrained network's head": other["beyond"]},
             ".3f",

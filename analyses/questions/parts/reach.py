@@ -149,10 +149,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             "With each symbol further back the log of the influence changes by "
             f"{-own['rate']:+.3f}, and training moved this by {{}}",
-            *(change, change - down, change + up, own["words"]),
-            *("words", "bootstrap over words", {"no change": 0.0}, "+.3f", bool(change < 0)),
-            [f"A straight line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
-            [
+            *(change, change - down, change + up, own["words"], "words", "bootstrap over words"),
+            controls={"no change": 0.0},
+            form="+.3f",
+            less=bool(change < 0),
+            doubts=[f"A line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
+            notes=[
                 "Influence is |d logit of END / d embedding|. From the first symbol to the last "
                 f"{way}, and {own['sequential']:.0f} steps must be done one after the other."
             ],
