@@ -105,7 +105,7 @@ class Claim:
     @property
     def short(self) -> str:
         """The finding in one short sentence; where a control does as well, that this is so."""
-        told = self.finding.format(self._value)
+        told = self.finding.replace("{}", self._value)
         if self.grade != "no better than its controls":
             return f"{told}."
         control = f"{self.strongest} {self.controls[self.strongest or '']:{self.form}}"
@@ -119,7 +119,7 @@ class Claim:
     @property
     def sentence(self) -> str:
         """All of it."""
-        told = self.finding.format(self.number)
+        told = self.finding.replace("{}", self.number)
         if self.grade == "no better than its controls":
             told = f"Not shown: {_within(told)}"
         return f"{told}, {self._evidence}"

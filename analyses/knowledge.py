@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import hypot
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from interp.statistics import bootstrap_mean, wilson
+from interp.statistics import bootstrap_mean, weighted_sum, wilson
 from models.base import LanguageModel
 from models.languages import Language, Sample
 from models.objectives.base import Objective
@@ -68,12 +67,8 @@ def knowledge(
         return _of_places(model, language, objective, sample)
     _, right = right_words(model, language, sample, objective)
     halves = [right[sample.labels], right[~sample.labels]]
-    ends = [wilson(int(half.sum()), len(half)) for half in halves]
-    means = [float(half.mean()) for half in halves]
-    share = sum(means) / 2
-    down = hypot(*(mean - low for mean, (low, _) in zip(means, ends, strict=True))) / 2
-    up = hypot(*(high - mean for mean, (_, high) in zip(means, ends, strict=True))) / 2
-    return Knowledge("verdicts", share, share - down, share + up, 0.5, len(once))
+    shares = [(float(half.mean()), *wilson(int(half.sum()), len(half))) for half in halves]
+    return Knowledge("verdicts", *weighted_sum(*((0.5, each) for each in shares)), 0.5, len(once))
 
 
 @torch.no_grad()

@@ -78,6 +78,7 @@ class Envelope:
         outside: share of near misses that it rejects: the shape with other counts, and the counts
             in another shape.
         asked: how many fresh words and near misses the network was asked about.
+        obeying: how many of them obey.
     """
 
     dfa: DFA
@@ -88,6 +89,7 @@ class Envelope:
     inside: float
     outside: float
     asked: int
+    obeying: int
 
     def obeyed(self, words: Sequence[Word], symbols: Sequence[str]) -> Bool[np.ndarray, " words"]:
         """True for words of this shape with these counts."""
@@ -171,7 +173,8 @@ def _told(
     """The envelope of a shape and equations, with how the network answered."""
     said, power = ", ".join(_parts(equations, symbols)), _power(shape, equations, symbols)
     inside, outside = float(answers[expected].mean()), float(1 - answers[~expected].mean())
-    return Envelope(dfa, shape, equations, said, power, inside, outside, len(answers))
+    asked = len(answers), int(expected.sum())
+    return Envelope(dfa, shape, equations, said, power, inside, outside, *asked)
 
 
 def typical(words: Sequence[Word]) -> list[Word]:

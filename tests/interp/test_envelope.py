@@ -349,6 +349,7 @@ def test_shares_are_of_the_words_asked(
     found, _, words, judge = asked
     obeys = teacher(language("anbn"))(words)
     assert len(words) == len(set(words)) == found.asked
+    assert obeys.sum() == found.obeying
     assert found.inside == pytest.approx(judge(words)[obeys].mean())
     assert found.outside == pytest.approx(1 - judge(words)[~obeys].mean())
     assert 0.9 < found.outside < 1.0
@@ -368,7 +369,7 @@ def test_no_word_that_gave_the_shape_is_asked_again(
 def test_it_holds_if_both_shares_are_high() -> None:
     def at(inside: float, outside: float) -> bool:
         dfa = DFA.universal_language({"a"})
-        return Envelope(dfa, "a+", (), "", None, inside, outside, 100).holds
+        return Envelope(dfa, "a+", (), "", None, inside, outside, 100, 50).holds
 
     assert at(0.98, 1.0)
     assert at(1.0, 0.98)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
+from analyses.claims import Claim
 from analyses.options.rule import Discovery as Options
 from analyses.questions.rule.learned_rule import claim_of, learned, near_rule
-from analyses.questions.rule.rule_evidence import Lines, rebuilt, sentences, transitions
+from analyses.questions.rule.rule_evidence import SIDE, Lines, rebuilt, sentences, transitions
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -25,6 +26,7 @@ from interp.automata.extraction import Accepts
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.transitions import carriers, moving_pairs
 from interp.causal.metrics import logit_at
+from interp.statistics import weighted_sum, wilson
 from models.base import LanguageModel
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
 from models.runs.run import Run
@@ -36,6 +38,8 @@ HELD_OUT = 1000
 """Words of a grammar on which the rule is judged; of a corpus, all lines set apart for this."""
 PAIRS = 24
 """Pairs of words for each transition."""
+RIGHT = 0.99
+"""A rule that foretells a smaller share of either verdict is told with a doubt."""
 DRAWN = 12
 """States of the largest automaton that is drawn."""
 
@@ -75,8 +79,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: a bound that is too low, or a corpus without held-out lines.
     """
-    model, digest = run.model_and_hash()
-    symbols = run.language.vocabulary.symbols
+    model, symbols = run.model(), run.language.vocabulary.symbols
     tables, about = [], {}
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         progress(done, 3, f"learning the automaton of the {name} model")
@@ -89,8 +92,90 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     findings["heads"] = heads(run, model, rebuilt(findings["dfa"], symbols), options)
     findings["untrained"] = about["untrained"]
     progress(3, 3, "discovery")
-    sentence = f"{findings['headline']} {findings['evidence']}"
-    return Answer(table, sentence, plain(findings), asdict(options), digest)
+    return Answer(table, findings=plain(findings))
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """The rule, by the network's verdicts that it foretells, accepted and rejected words weighed
+    alike; and by the held-out labels that it gives. Without a reliable rule, why there is none."""
+    found, (sides, count) = answer.findings, _sides(answer.findings)
+    notes, said = [found["evidence"]], found["headline"].removesuffix(".")
+    labels, reliable = _labels(found), found["status"] != "none"
+    if found["doubt"] == "chance":
+        return [replace(labels, notes=notes)]
+    doubts = list(_doubts(found, labels, sides)) if reliable else []
+    if not sides:  # every word was asked while the rule was learned
+        told = f"{said}; this gives {{}} of the held-out words their right label"
+        return [replace(labels, finding=told, doubts=doubts, notes=notes)]
+    foretold = Claim(
+        "The best automaton foretells {} of the network's verdicts",
+        *weighted_sum(*((1 / len(sides), side) for side in sides)),
+        count,
+        "words that were not asked before",
+        "Wilson's intervals of both verdicts, put together",
+        {"always the same answer": 1 / len(sides)},
+        ".1%",
+        doubts=doubts,
+        notes=notes,
+    )
+    if reliable:
+        foretold = replace(foretold, finding=f"{said}; this foretells {{}} of its verdicts")
+        return [foretold] if found["status"] == "counts" else [foretold, labels]
+    if found["finished"] and foretold.grade == "no better than its controls":
+        return [foretold]
+    told = f"{said}; the best automaton foretells {{}} of its verdicts"
+    return [replace(foretold, finding=told, unweighed="So none is claimed.")]
+
+
+def _labels(found: Mapping[str, Any]) -> Claim:
+    """The share of held-out labels that the automaton gives."""
+    return Claim(
+        "The best automaton gives {} of the held-out words their right label",
+        found["agreement_truth"] or 0.0,
+        *(found["agreement_truth_interval"] or (None, None)),
+        found["held_out"],
+        "held-out words",
+        "Wilson",
+        {
+            "always the same answer": found["majority"],
+            "the untrained network's automaton": found["untrained"]["agreement_truth"] or 0.0,
+        },
+        ".1%",
+    )
+
+
+def _sides(found: Mapping[str, Any]) -> tuple[list[tuple[float, float, float]], int]:
+    """The shares of the network's verdicts that are foretold, each with its interval, of both
+    kinds of words as far as there are any; and the number of words."""
+    if found["status"] != "counts":
+        kinds = found["agreement_sides"].values()
+        told = [(one["agreement"], *one["interval"]) for one in kinds if one["words"]]
+        return told, found["fresh"]
+    seen = found["envelope"]
+    counts = {"inside": seen["obeying"], "outside": seen["asked"] - seen["obeying"]}
+    told = [(seen[on], *wilson(round(seen[on] * n), n)) for on, n in counts.items()]
+    return told, seen["asked"]
+
+
+def _doubts(
+    found: Mapping[str, Any], labels: Claim, sides: Sequence[tuple[float, float, float]]
+) -> Iterator[str]:
+    """Why a rule is not told without reserve, each a sentence."""
+    if not found["finished"]:
+        yield "Learning was not finished."
+    if any(found["sensitive"].values()):
+        yield "Another automaton wins if the bits of rules count half or twice."
+    if found["status"] != "counts" and labels.grade == "no better than its controls":
+        yield f"{labels.strongest} gives as many held-out labels.".capitalize()
+    if sides and min(share for share, *_ in sides) < RIGHT:
+        yield f"Of one of the verdicts less than {RIGHT:.0%} are foretold."
+    failed = [row for row in found["near_misses"] if row["high"] < SIDE]
+    if failed:
+        row = min(failed, key=lambda each: each["agree"])
+        yield (
+            f"Of {row['words']} words {row['kind']}, of up to {row['length']} symbols, only "
+            f"{row['agree']:.0%} are foretold."
+        )
 
 
 def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
@@ -210,6 +295,8 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
+    of_inside=False,
     outcomes=(
         "reliable rule",
         "shape and equations",

@@ -199,6 +199,7 @@ def envelope_fields(found: Envelope) -> dict[str, Any]:
         "inside": found.inside,
         "outside": found.outside,
         "asked": found.asked,
+        "obeying": found.obeying,
         "holds": found.holds,
     }
 

@@ -7,7 +7,7 @@ probes, others choose the site by the last checkpoint, and others are scored.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -18,6 +18,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Planned, Progress, Question, quiet
 from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.claims import Claim
 from analyses.options.inside import Probing
 from analyses.options.training import Emergence as Options
 from analyses.questions.inside.probing import NUISANCE, TOO_FEW, examples
@@ -25,6 +26,7 @@ from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
+from interp.statistics import weighted_sum
 from models.errors import UserError
 from models.languages import Sample
 from models.runs.run import Run
@@ -41,8 +43,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     Columns: step, kind ("probe", "loss", "exact", "recognition"), target and site (of a probe),
     length (of exact and recognition), metric, choice (a probe's score on the words that choose
-    sites), value. The loss is that of training, on fresh words; exact and recognition are shares of
-    the words of a length.
+    sites), value, and of a probe low, high (95% bootstrap over the scored words) and n_test (how
+    many prefixes are scored). The loss is that of training, on fresh words; exact and recognition
+    are shares of the words of a length.
 
     Raises:
         UserError: the language has no hidden variables that are known.
@@ -75,17 +78,22 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
                 parts.append(rows.assign(step=step, kind=kind))
     progress(len(steps), len(steps), "emergence")
     columns = ["step", "kind", "target", "site", "length", "metric", "choice", "value"]
-    table = pd.concat(parts, ignore_index=True)[columns].astype({"length": "Int64"})
-    return Answer(table, *findings(table), asdict(options), run.model_hash())
+    table = pd.concat(parts, ignore_index=True)[[*columns, "low", "high", "n_test"]]
+    table = table.astype({"length": "Int64"})
+    return Answer(table, findings=findings(table))
+
+
+def best_at(table: pd.DataFrame, step: int) -> pd.DataFrame:
+    """The probes of a step, each target at the site that is best by the words that choose."""
+    probes = table[(table["kind"] == "probe") & (table["step"] == step)]
+    return probes.loc[probes.groupby("target", sort=False)["choice"].idxmax()]
 
 
 def by_step(table: pd.DataFrame) -> pd.DataFrame:
     """The curves: step, curve, target, value; of a variable at the site that is best at the last
-    step by the words that choose."""
+    step."""
     probes = table[table["kind"] == "probe"]
-    last = probes[probes["step"] == probes["step"].max()]
-    best = last.loc[last.groupby("target", sort=False)["choice"].idxmax()]
-    chosen = probes.merge(best[["target", "site"]])
+    chosen = probes.merge(best_at(table, table["step"].max())[["target", "site"]])
     curves = [chosen.assign(curve=chosen["target"] + " (" + chosen["site"] + ")")]
     for kind in ("exact", "recognition"):
         rows = table[table["kind"] == kind]
@@ -107,39 +115,67 @@ def reached(curve: pd.DataFrame) -> int | None:
     )
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """For each curve the step from which on it is reached, and its first and last value."""
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """For each curve the step from which on it is reached, and its first and last value.
+
+    The first value of a variable is at its own best site.
+    """
     curves = by_step(table)
+    before = best_at(table, table["step"].min()).set_index("target")["value"]
     found: dict[str, dict[str, Any]] = {
         str(name): {
             "there": reached(rows),
-            "first": float(rows["value"].iloc[0]),
+            "first": float(before.get(rows["target"].iloc[0], rows["value"].iloc[0])),
             "last": float(rows["value"].iloc[-1]),
         }
         for name, rows in curves.groupby("curve", sort=False)
     }
-    task = "exact" if "exact" in found else "recognition"
     names = curves.dropna(subset=["target"]).drop_duplicates("curve")
     main = next(
         (row.curve for row in names.itertuples() if "-" in row.target), names["curve"].iloc[0]
     )
-    there, of = found[task], found[main]
-    what = "whole words" if task == "exact" else "verdicts"
-    sentence = (
-        f"A probe reads {main} with a score of {of['first']:.3f} before the first step and of "
-        f"{of['last']:.3f} after the last. {_when(of['there'], 'the last score')}. In the end "
-        f"{there['last']:.1%} of the {what} are right"
+    task = "exact" if "exact" in found else "recognition"
+    return {"main": main, "task": task, "curves": found}
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """What training added to the score of a probe of the main variable; before and after it is read
+    at the site that other words chose."""
+    found, table = answer.findings, answer.table
+    target = found["main"].partition(" (")[0]
+    first, last = (
+        best_at(table, step).set_index("target").loc[target]
+        for step in (table["step"].min(), table["step"].max())
     )
-    if there["last"] > 0:
-        sentence += f". {_when(there['there'], 'that')}"
-    sentence += "."
-    return sentence, {"main": main, "task": task, "curves": found}
+    sides = (tuple(row[["value", "low", "high"]]) for row in (last, first))
+    task, what = found["curves"][found["task"]], TASKS[found["task"]]
+    return [
+        Claim(
+            f"Training raised the {last['metric']} of a linear probe of {target} by {{}}",
+            *weighted_sum(*zip((1, -1), sides, strict=True)),
+            last["n_test"],
+            "different prefixes, which neither fitted a probe nor chose its site",
+            "bootstraps over words, before and after, put together",
+            {"no difference": 0.0},
+            "+.3f",
+            notes=[
+                f"It was {first['value']:.3f} at {first['site']} before the first step, and is "
+                f"{last['value']:.3f} at {last['site']}, {_when(found['curves'][found['main']])}. "
+                f"{task['last']:.1%} of the {what} are right, {_when(task)}. One training gives no "
+                "interval of steps."
+            ],
+        )
+    ]
 
 
-def _when(step: int | None, what: str) -> str:
-    if step is None:
-        return "That is no more than before the first step"
-    return f"{THERE:.0%} of {what} is reached from step {step} on"
+TASKS = {"exact": "whole words", "recognition": "verdicts"}
+"""What a model is asked for, in words."""
+
+
+def _when(curve: Mapping[str, Any]) -> str:
+    if curve["there"] is None:
+        return "no more than before the first step"
+    return f"{THERE:.0%} of that from step {curve['there']} on"
 
 
 def headline(result: Answer) -> pd.DataFrame:
@@ -187,6 +223,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(words=100, count=4),
     planned=(Planned("in the end", "before the first step"),),
 )

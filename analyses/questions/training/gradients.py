@@ -12,6 +12,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Progress, numbers, of_table, quiet
 from analyses.charts.theme import figures
+from analyses.claims import Claim
 from analyses.needs import require
 from analyses.options.training import Gradients as Options
 from analyses.questions.training.held_out import WORDS, HeldOut
@@ -96,16 +97,24 @@ def nearest(steps: Sequence[int], wanted: int) -> int:
     return min(steps, key=lambda step: (abs(step - wanted), step))
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the start and the end."""
-    steps = sorted(table["step"].unique())
-    parts = [
-        f"at step {step} the first layer gets {ratio(table[table['step'] == step]):.3g} times the "
-        "gradient of the last"
-        for step in dict.fromkeys((steps[0], nearest(steps, EARLY), steps[-1]))
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """The gradient of the first layer beside that of the last, at the end of training."""
+    *earlier, last = sorted(table["step"].unique())
+    parts = {step: ratio(table[table["step"] == step]) for step in (*earlier, last)}
+    before = dict.fromkeys((earlier[0], nearest(earlier, EARLY))) if earlier else {}
+    return [
+        Claim(
+            f"At step {last} the first layer gets {{}} times the gradient of the last",
+            parts[last],
+            None,
+            None,
+            1,
+            "batch of words",
+            controls={f"at step {step}": parts[step] for step in before},
+            form=".3g",
+            unweighed="One batch has no interval.",
+        )
     ]
-    said = ", ".join(parts)
-    return f"{said[0].upper()}{said[1:]}."
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
@@ -145,10 +154,11 @@ QUESTION = of_table(
     "gradients",
     Options,
     gradients,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("gradients",),
+    of_inside=False,
 )
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from analyses.answers import Answer, Planned, Progress, Question, arguments_of, numbers, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
 from analyses.options.training import Influence as Asked
 from analyses.questions.training.of_lines.culprits import (
     RANDOM,
@@ -16,7 +16,7 @@ from analyses.questions.training.of_lines.culprits import (
     shortcut_rows,
     turned_rows,
 )
-from analyses.questions.training.of_lines.drawn import chart, in_words, side_by_side
+from analyses.questions.training.of_lines.drawn import chart, claims, side_by_side
 from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import Shortcut, margins_of_each, target_words
 from analyses.questions.training.of_lines.views import METHODS, Found, Training
@@ -50,9 +50,10 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     many lines that a method names. "reliance": by how much the shortcut raises the log odds of "in"
     for a network that is trained without the named lines.
 
-    Controls: the model "untrained" (the method at the first weights), "random", the "loss" of a
-    line, a "datamodel" (regression on other trainings, without a look inside), "another seed" (the
-    same trainings from other first weights and in another order), the "oracle".
+    Controls: the model "untrained" (the method at the first weights; TracIn as if all training had
+    been there), "random", the "loss" of a line, a "datamodel" (regression on other trainings,
+    without a look inside), "another seed" (the same trainings from other first weights and in
+    another order), the "oracle".
 
     Raises:
         UserError: the run was fine-tuned.
@@ -65,7 +66,7 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
         progress,
         2 * asked.subsets
         + len(steps) * (1 + verdicts + bool(shortcut))
-        + (removals(2 * len(METHODS) - 1) if shortcut else 0),
+        + (removals(2 * len(METHODS)) if shortcut else 0),
     )
     kept = halves(len(lines), asked.subsets, asked.seed)
     own = margins_after(run, asked, kept, told)
@@ -79,8 +80,7 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
         rows += shortcut_rows(run, asked, shortcut, told.checkpoint, told)
     table = pd.DataFrame(rows, columns=COLUMNS)
     findings = {"lines": len(lines), "words": len(words), "trainings": len(kept)}
-    sentence = in_words(table, run.name, findings)
-    return Answer(table, sentence, findings, arguments_of(asked), run.model_hash())
+    return Answer(table, findings=findings)
 
 
 def held_out_rows(
@@ -142,6 +142,7 @@ QUESTION = Question(
     influence,
     headline,
     lambda answer: chart(answer.table),
+    lambda answer: claims(answer.table, answer.findings),
     needs=("lines", "verdict", "gradients"),
     shown=lambda answer: side_by_side(answer.table),
     planned=tuple(Planned(f"{method}, trained", f"{method}, untrained") for method in METHODS),

@@ -12,9 +12,11 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import figures
+from analyses.claims import Claim
 from analyses.options.training import Landscape as Options
 from analyses.questions.training.held_out import HeldOut, as_function
 from analyses.script import script
+from interp.statistics import t_interval, weighted_sum
 from interp.training.curvature import plane, random_direction, second_derivative, sharpest
 from models.base import LanguageModel
 from models.runs.run import Run
@@ -31,12 +33,17 @@ class Curvature:
     Attributes:
         loss: there, in nats per answer.
         mean: second derivative along filter-normalised random directions, mean over directions.
+        low, high: its 95% interval over directions (Student's).
+        directions: their number.
         largest: the largest of them.
         sharpest: the largest eigenvalue of the matrix of second derivatives.
     """
 
     loss: float
     mean: float
+    low: float
+    high: float
+    directions: int
     largest: float
     sharpest: float
 
@@ -51,8 +58,9 @@ def curvature(
         second_derivative(loss, weights, random_direction(weights, generator))
         for _ in range(directions)
     ]
+    mean = t_interval(np.array(bends))
     return Curvature(
-        float(loss(weights)), float(np.mean(bends)), max(bends), sharpest(loss, weights, seed)
+        float(loss(weights)), *mean, directions, max(bends), sharpest(loss, weights, seed)
     )
 
 
@@ -87,15 +95,28 @@ def bends(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[table["kind"] == "curvature", names]
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the curvature."""
-    rows = bends(table).set_index("model")
-    now, start = rows.loc["trained"], rows.loc["untrained"]
-    return (
-        f"The sharpest direction bends the loss by {now['sharpest']:.3g} (untrained "
-        f"{start['sharpest']:.3g}), random directions by {now['mean']:.3g} on average (untrained "
-        f"{start['mean']:.3g}). Second derivatives, in nats; random directions filter-normalised."
-    )
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What training did to the curvature along random directions."""
+    now, start = table[table["kind"] == "curvature"].to_dict("records")
+    ends = ((row["mean"], row["low"], row["high"]) for row in (now, start))
+    less = now["mean"] < start["mean"]
+    signs = (-1, 1) if less else (1, -1)
+    return [
+        Claim(
+            f"Training {'lowered' if less else 'raised'} the curvature of the loss along random "
+            "directions by {}",
+            *weighted_sum(*zip(signs, ends, strict=True)),
+            now["directions"],
+            "random directions, filter-normalised",
+            "Student's, before and after, put together",
+            {"no difference": 0.0},
+            ".3g",
+            notes=[
+                f"It was {start['mean']:.3g} and is {now['mean']:.3g}; in the sharpest direction "
+                f"{start['sharpest']:.3g} and {now['sharpest']:.3g} (second derivatives, in nats)."
+            ],
+        )
+    ]
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
@@ -128,11 +149,12 @@ QUESTION = of_table(
     "landscape",
     Options,
     landscape,
-    in_words,
+    claims,
     headline,
     chart,
     bends,
     needs=("gradients",),
+    of_inside=False,
     planned=(Planned("trained", "untrained"),),
 )
 

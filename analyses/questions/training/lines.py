@@ -6,8 +6,9 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, Question, arguments_of, numbers, quiet
+from analyses.answers import Answer, Progress, Question, numbers, quiet
 from analyses.charts.theme import AGAINST, FOR
+from analyses.claims import Claim
 from analyses.options.training import Lines as Options
 from analyses.questions.training.of_lines import drawn_lines
 from analyses.questions.training.of_lines.culprits import can_be_turned
@@ -28,34 +29,39 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: the run was fine-tuned; the word is empty or has an unknown symbol; or a line has
             several labels, and none of them can be called wrong.
     """
-    method = NAMED[options.method]
+    asked = {"word": options.word, "method": NAMED[options.method]}
     if options.word is not None:
         table = for_word(run, options.word, options.seed, progress)[options.method]
-        moved = table["influence"].fillna(0).any()  # too sure an answer has no gradient
-        sentence = drawn_lines.in_words(table, options.word, method) if moved else NOTHING
-    elif can_be_turned(run):
-        table = suspects(run, TARGETS, options.seed, progress)[options.method]
-        sentence = drawn_lines.wrong_in_words(table, method)
-    else:
+        return Answer(table, NOTHING, asked)
+    if not can_be_turned(run):
         raise UserError(
             f"{run.name} was taught {run.objective.taught}, not one label a line: name a --word, "
             "or ask a run that was trained with --objective verdict"
         )
-    return Answer(table, sentence, {}, arguments_of(options), run.model_hash())
+    table = suspects(run, TARGETS, options.seed, progress)[options.method]
+    return Answer(table, NO_CULPRITS, asked)
 
 
 NOTHING = "No line had any influence by this method: there is nothing to put in order."
+NO_CULPRITS = "No label is known to be wrong: whatever stands first may be a false alarm."
 TARGETS = 40
 """Words that are no lines, by which harm is measured."""
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """What is said of a list: of the lines for a word, or of suspects."""
+    word, method = answer.findings["word"], answer.findings["method"]
+    if word is None:
+        return drawn_lines.of_labels(answer.table, method)
+    return drawn_lines.of_word(answer.table, word, method)
 
 
 def headline(answer: Answer) -> pd.DataFrame:
     """The number that is compared over seeds: how like the order is to that of the untrained
     network; none of a list of suspects."""
-    table = answer.table
-    if not {"influence", "untrained"} <= set(table):
+    if "influence" not in answer.table:
         return numbers([])
-    return numbers([("rank correlation", "with untrained", drawn_lines.likeness(table)[0])])
+    return numbers([("rank correlation", "with untrained", drawn_lines.likeness(answer.table)[0])])
 
 
 def chart(answer: Answer) -> ChartType:
@@ -96,6 +102,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     needs=("lines", "verdict", "gradients"),
     shown=shown,
 )

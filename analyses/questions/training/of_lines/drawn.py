@@ -9,7 +9,10 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
-from interp.statistics import brackets
+from analyses.claims import Claim
+from analyses.questions.training.of_lines.drawn_lines import named
+from analyses.questions.training.of_lines.views import CLAIMED
+from interp.statistics import brackets, weighted_sum
 
 MODELS = {"trained": TRAINED, "untrained": UNTRAINED}
 
@@ -31,24 +34,55 @@ def _shown(value: float, low: float, high: float) -> str:
     return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
-def in_words(table: pd.DataFrame, name: str, findings: Mapping[str, int]) -> str:
-    """The methods at the end of training, beside their controls."""
-    parts = []
-    for (part, measure), own in table.groupby(["part", "measure"], sort=False):
-        told = [
-            f"{_named(row.model, row.method)} {_shown(row.value, row.low, row.high)}"
-            for row in own[own["model"] != "untrained"].itertuples()
-        ]
-        parts.append(f"{part}, {measure}: {', '.join(told)}.")
-    return (
-        f"{name}, {findings['lines']} lines. {' '.join(parts)} LDS: mean over {findings['words']} "
-        f"words, with a 95% bootstrap interval over {findings['trainings']} trainings on half of "
-        "the lines. No difference was tested."
+def claims(table: pd.DataFrame, findings: Mapping[str, int]) -> list[Claim]:
+    """What EK-FAC says of the lines, in each part, beside the best of its controls: every method at
+    the first weights, the loss, chance."""
+    made = []
+    for (_, measure), own in table.groupby(["part", "measure"], sort=False):
+        rows = own.set_index(["model", "method"])[["value", "low", "high"]].astype(float)
+        untrained = rows.loc[["untrained"]].nlargest(1, "value")
+        if measure == "LDS":
+            made.append(_ordered(rows, untrained, findings))
+        elif measure in CULPRITS:
+            chance = rows.loc[("random", "random"), "value"]
+            shares = {CLAIMED: rows.loc[("trained", CLAIMED), "value"]}
+            shares["the untrained network"] = untrained["value"].iloc[0]
+            if ("trained", "loss") in rows.index:
+                shares["the loss alone"] = rows.loc[("trained", "loss"), "value"]
+            lines = findings["lines"]
+            made.append(named(shares, round(chance * lines), lines, CULPRITS[measure]))
+    return made
+
+
+CULPRITS = {
+    "precision, itself": "lines with turned labels",
+    "precision": "lines with the shortcut",
+}
+"""The measures that count culprits, and which these are."""
+
+
+def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str, int]) -> Claim:
+    """That trainings without half of the lines are in the order that EK-FAC foretells."""
+    controls = pd.concat([untrained, rows.loc[["random"]]])
+    model, method = controls["value"].idxmax()
+    told = [f"{_called(*at)} {_shown(*row)}" for at, *row in rows.itertuples(name=None)]
+    return Claim(
+        f"{CLAIMED} orders trainings without half of the lines better than "
+        f"{_called(model, method)}, by {{}} of rank correlation",
+        *weighted_sum(
+            (1, tuple(rows.loc[("trained", CLAIMED)])), (-1, tuple(controls.loc[(model, method)]))
+        ),
+        findings["trainings"],
+        "trainings",
+        "bootstraps over trainings, put together",
+        {"no difference": 0.0},
+        "+.2f",
+        notes=[f"LDS, mean over {findings['words']} words: {', '.join(told)}."],
     )
 
 
-def _named(model: str, method: str) -> str:
-    return method if model != "untrained" else f"{method} of the untrained"
+def _called(model: str, method: str) -> str:
+    return f"{method} of the untrained network" if model == "untrained" else method
 
 
 def chart(table: pd.DataFrame, columns: int = 2) -> ChartType:

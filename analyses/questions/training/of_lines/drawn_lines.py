@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import altair as alt
 import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import AGAINST, FOR, QUIET, UNTRAINED, figures
+from analyses.claims import Claim
 from interp.influence.scores import lds_interval, precision_at
-from interp.statistics import brackets
+from interp.statistics import weighted_sum, wilson
 
 MOST = 8
 """Lines in a picture that raise a value, and as many that lower it."""
@@ -43,46 +46,65 @@ def likeness(table: pd.DataFrame) -> tuple[float, float, float]:
     return lds_interval(one, other)
 
 
-def in_words(table: pd.DataFrame, word: str, method: str) -> str:
-    """The first line and the last one, and how much of the order was there before the training."""
+def of_word(table: pd.DataFrame, word: str, method: str) -> list[Claim]:
+    """The first line and the last one, and how much of the order was there before the training;
+    nothing where no line has any influence, since the answer is too sure to have a gradient."""
+    if not table["influence"].fillna(0).any():
+        return []
     first, last = table.iloc[0], table.iloc[-1]
     raised = f'"{first["line"]}" ({first["label"]})' if first["influence"] > 0 else "none"
     lowered = f'"{last["line"]}" ({last["label"]})' if last["influence"] < 0 else "none"
-    said = (
-        f"By {method}, of {len(table)} lines {raised} raised the log odds of the right answer on "
-        f'"{word}" most, and {lowered} lowered them most.'
-    )
-    if "untrained" not in table:
-        return f"{said} {method} adds up over the training: there is no untrained control."
-    value, low, high = likeness(table)
-    return (
-        f"{said} The order of the lines has a rank correlation of {value:.2f}"
-        f"{brackets(low, high, '.2f')} with that of the untrained network (95% bootstrap interval "
-        "over lines)."
-    )
-
-
-def wrong_in_words(table: pd.DataFrame, method: str) -> str:
-    """How many of the wrong labels stand first in a list of suspects, beside its controls."""
-    if "truth" not in table:
-        return "The rule of these lines is not known, and so not which labels are wrong."
-    wrong = (table["label"] != table["truth"]).to_numpy()
-    count = int(wrong.sum())
-    if not count:
-        return (
-            f"By the rule of the language all {len(table)} labels are right: whatever stands first "
-            f"is a false alarm ({method})."
+    return [
+        Claim(
+            f"By {method}, {raised} raised the log odds of the right answer on "
+            f'"{word}" most, and {lowered} lowered them most; the order of the lines has a rank '
+            "correlation of {} with that of the untrained network",
+            *likeness(table),
+            len(table),
+            "lines",
+            "bootstrap over lines",
+            unweighed="No network was trained without a line: the question influence does that.",
         )
-    controls = {"untrained": "the untrained network", "loss": "the loss alone"}
-    found = {
-        says: precision_at(table[name].to_numpy(), wrong, count)
-        for name, says in {"itself": method, **controls}.items()
-        if name in table
+    ]
+
+
+def of_labels(table: pd.DataFrame, method: str) -> list[Claim]:
+    """How many of the wrong labels stand first in a list of suspects; nothing where no label is
+    known to be wrong."""
+    wrong = (table["label"] != table.get("truth", table["label"])).to_numpy()
+    if not (count := int(wrong.sum())):
+        return []
+    columns = {"itself": method, "untrained": "the untrained network", "loss": "the loss alone"}
+    shares = {
+        says: precision_at(table[column].to_numpy(), wrong, count)
+        for column, says in columns.items()
     }
-    shares = ", ".join(f"{says} {value:.0%}" for says, value in found.items())
-    return (
-        f"By the rule of the language {count} of {len(table)} labels are wrong. The share of wrong "
-        f"ones among the first {count} lines: {shares}, random {count / len(table):.0%}."
+    return [named(shares, count, len(table), "lines with a wrong label")]
+
+
+def named(shares: Mapping[str, float], count: int, lines: int, what: str) -> Claim:
+    """That a method names culprits, beside the control that names most of them.
+
+    Args:
+        shares: the share of culprits among as many lines that are named; first by the method.
+        count: the number of culprits, of so many lines.
+        what: culprits, in words.
+    """
+    (method, own), *others = (
+        (says, (share, *wilson(round(share * count), count))) for says, share in shares.items()
+    )
+    others.append(("chance", (count / lines,) * 3))
+    against, strongest = max(others, key=lambda control: control[1][0])
+    beside = ", ".join(f"{says} {share:.0%}" for says, (share, *_) in [(method, own), *others])
+    return Claim(
+        f"{method} names more of the {what} than {against}, by {{}} of them",
+        *weighted_sum((1, own), (-1, strongest)),
+        count,
+        what,
+        "Wilson's intervals, put together",
+        {"no difference": 0.0},
+        "+.0%",
+        notes=[f"Among as many lines of all {lines} that are named, so many are: {beside}."],
     )
 
 
@@ -95,14 +117,11 @@ def chart(table: pd.DataFrame, most: int = MOST) -> ChartType:
         place=order,
         said=[line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..." for line in order],
     )
-    there = [name for name in MODELS if name in shown]
-    rows = shown.melt(["place", "said", "line", "label"], there, "model", "value")
+    rows = shown.melt(["place", "said", "line", "label"], list(MODELS), "model", "value")
     trained = rows["model"] == "influence"
     rows["colour"] = np.where(trained, rows["label"], "untrained")
     rows["model"] = np.where(trained, "trained", "untrained")
-    colours = {"in": FOR, "out": AGAINST}
-    if "untrained" in there:
-        colours["untrained"] = UNTRAINED
+    colours = {"in": FOR, "out": AGAINST, "untrained": UNTRAINED}
     y = alt.Y("place:N", sort=order, title=None, axis=None).scale(paddingInner=0.1)
     base = alt.Chart(rows).encode(y=y)
     slots = alt.Scale(domain=["line", "trained", "untrained"])

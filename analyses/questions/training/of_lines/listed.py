@@ -35,8 +35,8 @@ Lists = dict[InfluenceMethod, pd.DataFrame]
 def for_word(run: Run, text: str, seed: int = 0, progress: Progress = quiet) -> Lists:
     """What each line adds to the log odds of the right answer on a word, the most first.
 
-    Columns: line, label, influence, untrained (the same at the first weights; TracIn, which adds up
-    over the training, has none). The methods differ in their units, and so do the two columns.
+    Columns: line, label, influence, untrained (the same at the first weights). The methods differ
+    in their units, and so do the two columns.
 
     Raises:
         UserError: as ``lines_of``; symbols are hidden or tagged; or the word is empty or has an
@@ -48,9 +48,8 @@ def for_word(run: Run, text: str, seed: int = 0, progress: Progress = quiet) -> 
     lines = _lines(run)
     tables: Lists = {}
     for name, method in NAMED.items():
-        table = lines.assign(influence=found["trained", method][0])
-        if ("untrained", method) in found:
-            table["untrained"] = found["untrained", method][0]
+        own, untrained = (found[model, method][0] for model in ("trained", "untrained"))
+        table = lines.assign(influence=own, untrained=untrained)
         tables[name] = table.sort_values("influence", ascending=False, ignore_index=True)
     return tables
 
@@ -64,7 +63,7 @@ def suspects(run: Run, targets: int, seed: int = 0, progress: Progress = quiet) 
     Columns: line, label, truth (the label by the language's rule; not for a corpus, whose rule
     nobody knows), itself (what a line adds to its own log likelihood), harm (what it takes from the
     log odds of the right answer on words that are no lines, on average), untrained (itself, at the
-    first weights; not for TracIn), loss (of the line, in nats; it needs no gradients).
+    first weights), loss (of the line, in nats; it needs no gradients).
 
     Raises:
         UserError: as ``lines_of`` and ``target_words``.
@@ -83,11 +82,11 @@ def suspects(run: Run, targets: int, seed: int = 0, progress: Progress = quiet) 
             continue
         trained = found["trained", method]
         table = lines.assign(
-            itself=np.diag(trained[len(words) :]), harm=-trained[: len(words)].mean(axis=0)
+            itself=np.diag(trained[len(words) :]),
+            harm=-trained[: len(words)].mean(axis=0),
+            untrained=np.diag(found["untrained", method][len(words) :]),
+            loss=lost,
         )
-        if ("untrained", method) in found:
-            table["untrained"] = np.diag(found["untrained", method][len(words) :])
-        table["loss"] = lost
         tables[name] = table.sort_values("itself", ascending=False, ignore_index=True)
     return tables
 

@@ -26,9 +26,10 @@ Values = Callable[[LanguageModel], Iterator[Float[Tensor, ""]]]
 Found = dict[tuple[str, str], Float[np.ndarray, "target line"]]
 """What each line adds to each value, by model ("trained", "untrained") and method."""
 
-COSINE, TRACIN = "gradient cosine", "TracIn"
-METHODS = ("gradient dot product", COSINE, "Fisher", "EK-FAC", TRACIN)
-"""All but TracIn, which reads the whole training, can be asked of the first weights too."""
+DOT, COSINE, TRACIN = "gradient dot product", "gradient cosine", "TracIn"
+CLAIMED = "EK-FAC"
+"""The method of which something is claimed, whatever the numbers are."""
+METHODS = (DOT, COSINE, "Fisher", CLAIMED, TRACIN)
 
 
 def rates(run: Run, steps: Sequence[int]) -> list[float]:
@@ -79,6 +80,8 @@ class Training:
                 yield rate, targets, lines
 
         found["trained", TRACIN] = tracin(checkpoints()).cpu().numpy()
+        # The control of what adds up over the training: all of it at the first weights.
+        found["untrained", TRACIN] = sum(rates(self.run, self.steps)) * found["untrained", DOT]
         return found
 
     def _at(self, name: str, model: LanguageModel, targets: Gradients, lines: Gradients) -> Found:
