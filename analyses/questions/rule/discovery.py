@@ -129,10 +129,12 @@ def claims(answer: Answer) -> list[Claim]:
 
 def _labels(found: Mapping[str, Any]) -> Claim:
     """The share of held-out labels that the automaton gives."""
+    low, high = found["agreement_truth_interval"] or (None, None)
     return Claim(
         "The best automaton gives {} of the held-out words their right label",
         found["agreement_truth"] or 0.0,
-        *(found["agreement_truth_interval"] or (None, None)),
+        low,
+        high,
         found["held_out"],
         "held-out words",
         "Wilson",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import EDGE, figures
+from analyses.claims import Claim
 from analyses.options.words import Explanations as Options
 from analyses.options.words import Leaderboard, Replacement
 from analyses.registry import BUILT_IN
@@ -44,13 +45,13 @@ HOOK = "blocks.0.attn.hook_pattern"
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per method and position.
 
-    Columns: method, family, estimand (what the values estimate), scale (what is explained: the
-    probability, the log odds, for "language" the membership itself; "none" for values without a
-    unit), baseline (what stands in for hidden symbols; "none" where the method hides none),
-    position (0-based, BOS not counted), symbol, value (positive speaks for "in the language", in
-    the scale's unit; attention only says how much), in_rationale (is it in one of the sets of
-    positions that decide?), calls (words scored for all scales), seconds (for all scales),
-    completeness and gain (in the scale's unit).
+    Columns: method ("untrained": the claimed one, asked of the untrained network), family, estimand
+    (what the values estimate), scale (what is explained: the probability, the log odds, for
+    "language" the membership itself; "none" for values without a unit), baseline (what stands in
+    for hidden symbols; "none" where the method hides none), position (0-based, BOS not counted),
+    symbol, value (positive speaks for "in the language", in the scale's unit; attention only says
+    how much), in_rationale (is it in one of the sets of positions that decide?), calls (words
+    scored for all scales), seconds (for all scales), completeness and gain (in the scale's unit).
 
     Raises:
         UserError: an unknown symbol, or a word too long to explain.
@@ -60,20 +61,26 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     word = given(language, options.word, default)
     if not 2 <= len(word) <= LONGEST:
         raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
-    model, digest = run.model_and_hash()
-    case = case_of(model, language, word, options.replacement, options, options.seed)
+    model = run.model()
+    case, untrained = (
+        case_of(each, language, word, options.replacement, options, options.seed)
+        for each in (model, run.untrained())
+    )
     names = offered(case)
     tables = []
     for done, name in enumerate(names):
         progress(done, len(names), f"{name} on {len(word)} symbols")
         tables.append(explain(case, [name], options.seed))
     table = pd.concat(tables, ignore_index=True)
+    scores = judge(case, table, options.seed)
     hides = [METHODS[name].replaces for name in table["method"]]
     table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
+    control, own = as_control(untrained, claimed(names), SCALES[0], options.seed)
+    table = pd.concat([table, control.assign(baseline=options.replacement)], ignore_index=True)
+    scores = pd.concat([scores, own], ignore_index=True)
     table.insert(6, "symbol", [word[p] for p in table["position"]])
     rationale = language.rationale(word)
     table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
-    scores = judge(case, table, options.seed)
     moved = pd.DataFrame()
     if HOOK in model.hook_dict and one_stream(model):
         progress(len(names), len(names), "moving attention")
@@ -91,8 +98,29 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "moved_attention": moved.to_dict("records"),
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    sentence = in_words(scores, case, found) + _misses_in_words(scores) + _moved_in_words(moved)
-    return Answer(table, sentence, plain(found), asdict(options), digest)
+    return Answer(table, findings=plain(found))
+
+
+UNTRAINED = "untrained"
+"""The control that is a method, asked of the untrained network."""
+
+
+def claimed(names: Collection[str]) -> str:
+    """The method of which something is claimed on one word, whatever the numbers are: exact values
+    where they can be had."""
+    return "Shapley exact" if "Shapley exact" in names else "SHAP kernel"
+
+
+def as_control(
+    case: Case, name: str, scale: str, seed: int, remember: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What a method says of the untrained network's verdict, and how right it is: rows of
+    ``explain`` and of ``judge``."""
+    table = explain(case, [name], seed, remember)
+    table = table[table["scale"] == scale].reset_index(drop=True)
+    about = {"method": UNTRAINED, "family": "control", "scale": "none"}
+    about["estimand"] = f"{called(name, scale)} of the untrained network"
+    return table.assign(**about), judge(case, table, seed).iloc[:1].assign(**about)
 
 
 def case_of(
@@ -188,60 +216,75 @@ def membership(language: Language) -> Score:
     )
 
 
-def in_words(scores: pd.DataFrame, case: Case, found: Mapping[str, Any]) -> str:
-    """A sentence: how well the best-known methods rank the positions that decide."""
-    ranked = bool(scores["AUROC"].notna().any())
-    measure = "AUROC" if ranked else "cosine to the model"
-    known = scores.dropna(subset=[measure])
-    named = ("LIME", "SHAP kernel", "Shapley exact", "integrated gradients", "attention", "random")
-    told = []
-    for scale in (*SCALES, "none"):
-        row = known[known["scale"] == scale].set_index("method")[measure]
-        if said := ", ".join(f"{name} {row[name]:.2f}" for name in named if name in row):
-            told.append(f"{'without a scale' if scale == 'none' else f'on {scale}'}: {said}")
-    text = "; ".join(told)
-    of = {True: "a word of the language", False: "a word outside the language", None: "a line"}
-    which = f"One word, {of[found['in_language']]}, without an interval"
-    if ranked:
-        nothing = known.set_index("method").loc["chance", measure]
-        sets = (
-            "the positions that decide"
-            if found["rationales"] == 1
-            else f"the set of deciding positions that suits a method best, of {found['rationales']}"
-        )
-        return f"{which}. AUROC against {sets} (chance is {nothing:.2f}), {text}."
-    if case.rationales is None:
-        why = "Which positions decide is not known"
-    else:
-        why = f"By the rule {'every' if found['rationale'] else 'no'} position decides"
-    return (
-        f"{which}. {why}, so they cannot be ranked. Cosine to the model's own exact Shapley "
-        f"values, which is what SHAP estimates, {text}."
+RANKS = {
+    "AUROC": "rank the symbols that decide with an AUROC of {}",
+    "cosine to the effects": "have a cosine of {} to what other symbols change in the language",
+}
+"""The measures against a truth that is no SHAP value, the first that a word has; in words."""
+CONTROLS = {
+    "chance": "random values",
+    "position": "position alone",
+    UNTRAINED: "the same on the untrained network",
+}
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """How right exact Shapley values are on the word, beside their controls; and what attention can
+    be without another verdict. One word proves nothing about a method."""
+    found = answer.findings
+    scores, word = pd.DataFrame(found["agreement"]), f'"{" ".join(found["word"])}"'
+    measure = next((name for name in RANKS if scores[name].notna().any()), None)
+    notes = [*_misses(scores), *_moved(found["moved_attention"])]
+    base = Claim(
+        f"The network gives {word} a probability of {{}}",
+        found["probability"],
+        None,
+        None,
+        1,
+        "word",
+        notes=notes,
+        unweighed="No symbol is known to decide, so no method can be held against it.",
     )
+    if measure is None:
+        return [base]
+    by = scores.set_index(["method", "scale"])[measure].astype(float)
+    own = claimed(scores["method"].tolist()), SCALES[0]
+    return [
+        replace(
+            base,
+            finding=f"On {word}, values by {called(*own)} {RANKS[measure]}",
+            value=by[own],
+            controls={says: by[name, "none"] for name, says in CONTROLS.items()},
+            unweighed="One word proves nothing about a method: the leaderboard asks many.",
+        )
+    ]
 
 
-def _misses_in_words(scores: pd.DataFrame) -> str:
-    """Which values miss the sum that their method promises by more than 1%; "" if none do."""
-    far = scores[scores["completeness"] > ENOUGH * scores["gain"].abs()]
+def _misses(scores: pd.DataFrame) -> Iterator[str]:
+    """Which values miss the sum that their method promises by more than 1%; nothing if none do."""
+    rows = scores.dropna(subset="gain")
+    far = rows[rows["completeness"] > ENOUGH * rows["gain"].abs()]
     told = [
         f"{called(row['method'], row['scale'])} {row['completeness']:.2g} of {abs(row['gain']):.2g}"
         for row in far.to_dict("records")
     ]
-    return f" Values miss the sum that they should have: {', '.join(told)}." if told else ""
+    if told:
+        yield f"Values miss the sum that they should have: {', '.join(told)}."
 
 
-def _moved_in_words(moved: pd.DataFrame) -> str:
-    """How far attention can be moved with the verdict unchanged; "" of a model without attention.
+def _moved(moved: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """How far attention can be moved with the verdict unchanged; nothing of a model without
+    attention.
 
     Args:
-        moved: of ``moved_attention``.
+        moved: the rows of ``moved_attention``.
     """
-    if moved.empty:
-        return ""
-    *heads, together = moved.to_dict("records")
+    if not moved:
+        return
+    *heads, together = moved
     furthest = max(heads, key=lambda row: row["divergence"])
-    return (
-        f" Other attention, same verdict: with the probability within {TOLERANCE}, the weights "
+    yield (
+        f"Other attention, same verdict: with the probability within {TOLERANCE}, the weights "
         "where the verdict is read can be moved by a Jensen-Shannon divergence of "
         f"{furthest['divergence']:.2f} in {furthest['part']} and {together['divergence']:.2f} in "
         f"all heads at once (the largest possible is {LARGEST:.2f}). Weights of all heads in a "
@@ -316,6 +359,7 @@ def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
     for name, method in METHODS.items():
         if (table["method"] == name).any():
             groups["The truth" if name in TRUTH else HEADINGS[method.family]].append(name)
+    groups[HEADINGS["control"]].append(UNTRAINED)
     return [row for heading, names in groups.items() if names for row in (heading, *names)]
 
 
@@ -394,6 +438,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     needs=("verdict",),
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,18 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
+from analyses.claims import Claim
 from analyses.options.words import SHORTEST
 from analyses.options.words import Leaderboard as Options
 from analyses.questions.behaviour.accuracy import leans_on
-from analyses.questions.words.explanations import case_of, on_scale, replacement_in_words
+from analyses.questions.words.explanations import (
+    CONTROLS,
+    RANKS,
+    as_control,
+    case_of,
+    on_scale,
+    replacement_in_words,
+)
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -26,7 +35,7 @@ from interp.explanations.explain import explain, judge, stability
 from interp.explanations.games import SCALES, Game
 from interp.explanations.methods import METHODS, called, offered
 from interp.explanations.saliency import ENOUGH
-from interp.statistics import bootstrap_mean, brackets
+from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Sample, Word
@@ -50,13 +59,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Columns: word (its number), text, membership (members, non-members), probability (the model's,
     of "in the language"), right (is the model's verdict right?), replacement, method, family,
     estimand and scale (as of the question "explanations"), the ``MEASURES``, gain. A method that
-    replaces nothing is asked once per word and scored under each replacement.
+    replaces nothing is asked once per word and scored under each replacement. The method
+    "untrained" is the one that is claimed of such words, asked of the untrained network.
 
     Raises:
         UserError: bad options, or no words so short.
     """
-    language = run.language
-    model, digest = run.model_and_hash()
+    language, model = run.language, run.model()
     sample = words_of(run, options)
     tables = []
     for index, (ids, length, label) in enumerate(
@@ -69,8 +78,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         table.insert(1, "text", " ".join(word))
         table.insert(2, "membership", MEMBERSHIPS[not label])
         tables.append(table)
-    progress(options.words, options.words, "explained")
+    progress(options.words, options.words, "the untrained network")
     table = pd.concat(tables, ignore_index=True)
+    table = pd.concat([table, *_of_untrained(run, options, table)], ignore_index=True)
     said = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
     table.insert(4, "right", said == table["membership"])
     found = {
@@ -81,7 +91,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "shortcut": language.shortcut,
         "reliance": _on_shortcut_really(run, model, options),
     }
-    return Answer(table, in_words(table), plain(found), asdict(options), digest)
+    return Answer(
+        table, "No truth is known of these words that could judge a method.", plain(found)
+    )
 
 
 def words_of(run: Run, options: Options) -> Sample:
@@ -114,13 +126,13 @@ def _of_word(
     once: pd.DataFrame | None = None
     tables = []
     for kind in REPLACEMENTS:
-        seed = options.seed * 1_000_003 + index  # other draws for every word
-        case = case_of(model, language, word, kind, options, seed % 2**32)
+        seed = _seed(options, index)
+        case = case_of(model, language, word, kind, options, seed)
         remember = index >= TIMED
         case.game.values()
         names = offered(case)
         wanted = [name for name in names if once is None or METHODS[name].replaces]
-        table = explain(case, wanted, seed % 2**32, remember)
+        table = explain(case, wanted, seed, remember)
         table = table.join(_stabilities(case, wanted, table), on=ROW)
         if once is None:
             once = table[[not METHODS[name].replaces for name in table["method"]]]
@@ -128,18 +140,39 @@ def _of_word(
             table = pd.concat([table, once], ignore_index=True)
             rank = table["method"].map({name: k for k, name in enumerate(METHODS)})
             table = table.iloc[np.argsort(rank, kind="stable")].reset_index(drop=True)
-        scores = judge(case, table, seed % 2**32)
+        scores = judge(case, table, seed)
         about = table.drop_duplicates(ROW).set_index(ROW)
         scores = scores.join(about["stability"], on=ROW)
         scores["consistency"] = np.nan
         if once is not None and index < TIMED and kind == REPLACEMENTS[0]:
-            kept = scores.set_index(ROW).index.map(_consistencies(case, seed % 2**32))
+            kept = scores.set_index(ROW).index.map(_consistencies(case, seed))
             scores["consistency"] = kept.astype(float)
         scores = scores.join(_on_shortcut(language, word, table), on=ROW)
         scores.insert(0, "probability", float(case.game.on("probability").values()[-1]))
         scores.insert(1, "replacement", kind)
         tables.append(scores)
     return pd.concat(tables, ignore_index=True)
+
+
+def _seed(options: Options, index: int) -> int:
+    """Other draws for every word."""
+    return (options.seed * 1_000_003 + index) % 2**32
+
+
+def _of_untrained(run: Run, options: Options, table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The method that is claimed of each kind of words, asked of the untrained network."""
+    model, about = run.untrained(), ["word", "text", "membership", "probability", "replacement"]
+    for kind in MEMBERSHIPS:
+        if (ranked := _ranked(table, kind)) is None:
+            continue
+        rows = table.loc[table["membership"] == kind, about].drop_duplicates(
+            ["word", "replacement"]
+        )
+        for row in rows.to_dict("records"):
+            word, seed = tuple(row["text"].split()), _seed(options, row["word"])
+            case = case_of(model, run.language, word, row["replacement"], options, seed)
+            _, scores = as_control(case, *_best(ranked[1]), seed, remember=True)
+            yield scores.assign(**row)
 
 
 def _stabilities(case: Case, names: list[str], first: pd.DataFrame) -> pd.Series:
@@ -233,75 +266,82 @@ def headline(result: Answer) -> pd.DataFrame:
     return long[["variable", "of", "value"]]
 
 
-OWN = {
-    ("members", "AUROC"): ", substitution's own estimand",
-    ("members", "cosine to the effects"): ", substitution's own estimand",
-    ("non-members", "cosine to the effects"): ", substitution's own estimand",
-    ("members", "cosine to the language"): ", SHAP's own estimand",
-    ("non-members", "cosine to the language"): ", SHAP's own estimand",
-    ("members", "cosine to the model"): ", SHAP's own estimand and no truth",
-    ("non-members", "cosine to the model"): ", SHAP's own estimand and no truth",
-}
-"""Whose own estimand a truth is. That of non-members' AUROC, a repair, is nobody's."""
-NAMED = (
-    *(("LIME", scale) for scale in SCALES),
-    *(("SHAP kernel", scale) for scale in SCALES),
-    *(("attention", "none"), ("random", "none"), ("chance", "none")),
-)
-"""The rows that a sentence names beside the best."""
+FEWEST = 6
+"""So many different words must judge a method, else it is not weighed."""
+OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """Which methods are nearest to the truth, members and non-members apart.
+def claims(answer: Answer) -> list[Claim]:
+    """The method that half of the words choose, members and non-members apart, judged by the
+    others: how far it is ahead of the control that comes nearest."""
+    found = [(kind, _ranked(answer.table, kind)) for kind in MEMBERSHIPS]
+    made = [_claim(kind, *ranked) for kind, ranked in found if ranked is not None]
+    made.sort(key=lambda claim: bool(claim.unweighed))  # members first, if there are enough of them
+    return [replace(one, notes=[*one.notes, *_misses(answer.table)]) for one in made[:1]] + made[1:]
 
-    First by a truth that is no SHAP value, then by SHAP's own. Every mean over words has its
-    interval, bootstrapped over words; a word's number is its mean over the replacements.
-    """
-    said = []
-    for kind in MEMBERSHIPS:
-        part = table[table["membership"] == kind]
-        ranked = "AUROC" if part["AUROC"].notna().any() else "cosine to the effects"
-        shapley = "cosine to the language"
-        if not part[shapley].notna().any():  # the truth of a corpus is not known
-            shapley = "cosine to the model"
-        for measure in (ranked, shapley):
-            if part[measure].notna().any():
-                grid = part.pivot_table(measure, "word", ROW, sort=False)
-                said.append(_standing(grid, f"{kind}, {measure}{OWN.get((kind, measure), '')}"))
-    if not said:
-        return "No truth is known here: methods are compared by what hiding symbols does."
-    return (
-        " ".join(said) + " Means over words and replacements, with 95% intervals over words; the "
-        "scale of a method stands in brackets." + _misses(table)
+
+def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
+    """That the best method tells the positions that decide better than its controls do."""
+    best = _best(grid)
+    rows = grid.iloc[len(grid) > 1 :: 2][[best, *((name, "none") for name in CONTROLS)]]
+    means = rows.mean()
+    against = means.iloc[1:].idxmax()
+    mean, low, high = bootstrap_mean((rows[best] - rows[against]).to_numpy())
+    enough = len(rows) >= FEWEST
+    levels = [f"{says} {means[name, 'none']:.2f}" for name, says in CONTROLS.items()]
+    levels.insert(0, f"{called(*best)} {means[best]:.2f}")
+    return Claim(
+        f"{called(*best)} tells the positions that decide in {kind} better than "
+        f"{CONTROLS[against[0]]}, by {{}} of {measure}",
+        float(mean),
+        float(low) if enough else None,
+        float(high) if enough else None,
+        len(rows),
+        f"different {kind}, which did not choose it",
+        "bootstrap over words",
+        {"no difference": 0.0},
+        "+.2f",
+        notes=[
+            f"{measure}: {', '.join(levels)}. Other words chose it among {len(_asked(grid))} "
+            "methods, each with its scale.",
+            *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
+        ],
+        unweighed="" if enough else f"It takes {FEWEST} words to judge a method.",
     )
 
 
-def _misses(table: pd.DataFrame) -> str:
-    """A sentence on the values that miss their known sum by more than 1%; "" if none do."""
+def _ranked(table: pd.DataFrame, kind: str) -> tuple[str, pd.DataFrame] | None:
+    """By what measure methods are ranked on words of a kind, and their numbers, a row per different
+    word and a column per ``ROW``: means over replacements. None where no truth is known."""
+    part = table[table["membership"] == kind]
+    measure = next((name for name in RANKS if part[name].notna().any()), None)
+    if measure is None:
+        return None
+    return measure, part.pivot_table(measure, "text", ROW, sort=False)
+
+
+def _asked(grid: pd.DataFrame) -> list[tuple[str, str]]:
+    """The columns of a grid that are no controls."""
+    return [at for at in grid if at[0] in METHODS and METHODS[at[0]].family != "control"]
+
+
+def _best(grid: pd.DataFrame) -> tuple[str, str]:
+    """Which method is best on every other word."""
+    best: tuple[str, str] = grid.iloc[::2][_asked(grid)].mean().idxmax()
+    return best
+
+
+def _misses(table: pd.DataFrame) -> Iterator[str]:
+    """A sentence on the values that miss their known sum by more than 1%; nothing if none do."""
     told = []
-    for name, part in table.dropna(subset=["gain"]).groupby(ROW, sort=False):
+    asked = table[table["gain"].notna() & (table["family"] != "control")]
+    for name, part in asked.groupby(ROW, sort=False):
         share = part["completeness"] / part["gain"].abs()
         if (far := share > ENOUGH).any():
             typical = f"typically by {share[far].median():.0%}"
             told.append(f"{called(*name)} in {far.mean():.0%} of its answers, {typical}")
-    return f" Values miss the sum that they should have: {'; '.join(told)}." if told else ""
-
-
-def _standing(grid: pd.DataFrame, what: str) -> str:
-    """The best three methods, and the ``NAMED``. Columns are as ``ROW``, a row is a word."""
-    mean, low, high = bootstrap_mean(grid.to_numpy())
-    row = {name: i for i, name in enumerate(grid.columns)}
-
-    def told(name: tuple[str, str]) -> str:
-        at = row[name]
-        return f"{called(*name)} {mean[at]:.2f}{brackets(low[at], high[at], '.2f')}"
-
-    asked = [name for name in row if name[0] in METHODS and METHODS[name[0]].family != "control"]
-    order = sorted(asked, key=lambda name: -mean[row[name]])
-    best = list({name[0]: name for name in reversed(order)}.values())[::-1][:3]
-    rest = [name for name in NAMED if name in row and name not in best]
-    text = f"{len(grid)} {what}: the best are {', '.join(map(told, best))}"
-    return f"{text}; for comparison, {', '.join(map(told, rest))}."
+    if told:
+        yield f"Values miss the sum that they should have: {'; '.join(told)}."
 
 
 def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
@@ -327,6 +367,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(words=8),
     needs=("verdict",),
 )

@@ -25,7 +25,6 @@ def show() -> None:
         return
     found = result.findings
     judged("discovery", result)
-    st.markdown(text(found["evidence"]))
     metrics(found)
     figure = chart(result)
     picture(figure, f"The extracted automaton. {result.sentence}")

@@ -83,15 +83,15 @@ def _word(run: Run) -> None:
         f"{own}The network's probability of the right answer on this word: "
         f"{share(_probability(run, typed))}."
     )
-    if not table["influence"].fillna(0).any():  # the answers are too sure to have a gradient
-        st.info("No line had any influence by this method: there is nothing to put in order.")
+    found = weighed(run, lines.QUESTION, Answer(table, lines.NOTHING, {"word": typed, "method": name}))
+    judged("lines", found)
+    if not found.claims:
         return
-    said = drawn_lines.in_words(table, typed, name)
-    st.markdown(text(said))
     figure = drawn_lines.chart(table)
-    picture(figure, f"The lines that raised most and that lowered most. {said}", fills=True)
+    told = f"The lines that raised most and that lowered most. {found.sentence}"
+    picture(figure, told, fills=True)
     reading("lines")
-    downloads("lines", Answer(table, said, {}, {"word": typed, "method": method}), lambda: figure)
+    downloads("lines", found, lambda: figure)
 
 
 def _suspects(run: Run) -> None:

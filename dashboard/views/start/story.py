@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
@@ -14,7 +11,7 @@ from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls
 from dashboard.downloads import report_button
-from dashboard.drawing import COLOURS, explain_errors, picture, training_curves
+from dashboard.drawing import COLOURS, explain_errors, judged, picture, training_curves
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.errors import lab
@@ -113,7 +110,11 @@ def _told(run: Run, step: int) -> None:
     elif step == 2:
         _automaton(found)
     else:
-        _rule(found.findings)
+        judged("discovery", found)
+        st.markdown(
+            "Below, each word is marked that takes a line a step further in the true rule; in red "
+            "the word after which the line cannot keep it any more."
+        )
 
 
 def _network(run: Run) -> None:
@@ -151,15 +152,6 @@ def _automaton(found: Answer) -> None:
             f"That of the same network before its training gives {untrained:.1%} theirs. What is "
             "found beyond that was learned."
         )
-
-
-def _rule(found: Mapping[str, Any]) -> None:
-    st.markdown(f"#### {text(found['headline'])}")
-    st.markdown(text(found["evidence"]))
-    st.markdown(
-        "Below, each word is marked that takes a line a step further in the true rule; in red the "
-        "word after which the line cannot keep it any more."
-    )
 
 
 def _lines(marked: bool) -> None:
