@@ -288,14 +288,17 @@ def fresh_answer(
     run: Run, asked: Question[Any], options: Any, progress: Progress = quiet
 ) -> Answer:
     """The answer to a question, with its claims; it is not kept."""
-    digest = run.model_hash()
-    found = asked.analyse(run, options, progress)
+    return weighed(run, asked, options, asked.analyse(run, options, progress))
+
+
+def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answer:
+    """What ``analyse`` gave, with its claims."""
     claims, known = tuple(asked.claims(found)), knowledge_of(run) if asked.of_inside else None
     return replace(
         found,
         sentence=told(claims, known) if claims else found.sentence,
         arguments=arguments_of(options),
-        model_hash=digest,
+        model_hash=run.model_hash(),
         claims=claims,
         knowledge=known,
     )

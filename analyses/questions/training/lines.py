@@ -29,21 +29,25 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: the run was fine-tuned; the word is empty or has an unknown symbol; or a line has
             several labels, and none of them can be called wrong.
     """
-    asked = {"word": options.word, "method": NAMED[options.method]}
-    if options.word is not None:
-        table = for_word(run, options.word, options.seed, progress)[options.method]
-        return Answer(table, NOTHING, asked)
-    if not can_be_turned(run):
+    word, about = options.word, {"word": options.word, "method": NAMED[options.method]}
+    if word is None and not can_be_turned(run):
         raise UserError(
             f"{run.name} was taught {run.objective.taught}, not one label a line: name a --word, "
             "or ask a run that was trained with --objective verdict"
         )
-    table = suspects(run, TARGETS, options.seed, progress)[options.method]
-    return Answer(table, NO_CULPRITS, asked)
+    lists = (
+        suspects(run, TARGETS, options.seed, progress)
+        if word is None
+        else for_word(run, word, options.seed, progress)
+    )
+    return Answer(lists[options.method], SILENCE[word is None], about)
 
 
-NOTHING = "No line had any influence by this method: there is nothing to put in order."
-NO_CULPRITS = "No label is known to be wrong: whatever stands first may be a false alarm."
+SILENCE = (
+    "No line had any influence by this method: there is nothing to put in order.",
+    "No label is known to be wrong: whatever stands first may be a false alarm.",
+)
+"""What is said where nothing is claimed: for a word; of suspects."""
 TARGETS = 40
 """Words that are no lines, by which harm is measured."""
 

@@ -283,7 +283,7 @@ def claims(answer: Answer) -> list[Claim]:
 def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
     """That the best method tells the positions that decide better than its controls do."""
     best = _best(grid)
-    rows = grid.iloc[len(grid) > 1 :: 2][[best, *((name, "none") for name in CONTROLS)]]
+    rows = grid.iloc[int(len(grid) > 1) :: 2][[best, *((name, "none") for name in CONTROLS)]]
     means = rows.mean()
     against = means.iloc[1:].idxmax()
     mean, low, high = bootstrap_mean((rows[best] - rows[against]).to_numpy())
@@ -368,7 +368,7 @@ QUESTION = Question(
     headline,
     chart,
     claims,
-    brief=Options(words=8),
+    brief=Options(words=40, longest=8, draws=4),
     needs=("verdict",),
 )
 

@@ -3,13 +3,14 @@ right the methods are that say so."""
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer, latest, question
-from analyses.options.training import InfluenceMethod
+from analyses.answers import Answer, latest, question, weighed
+from analyses.options.training import InfluenceMethod, Lines
 from analyses.options.words import Explanations
-from analyses.questions.training.lines import TARGETS, suspects_chart
+from analyses.questions.training import lines
 from analyses.questions.training.of_lines import drawn, drawn_lines, listed
 from analyses.questions.training.of_lines.culprits import can_be_turned
 from analyses.questions.training.of_lines.values import check_answers, margins
@@ -17,7 +18,7 @@ from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, picture, reading, share
+from dashboard.drawing import explain_errors, judged, picture, reading, share
 from dashboard.markup import code, message, text
 from dashboard.selection import current_run, model_of, once, word_input
 from dashboard.views.explain.explanations import pick
@@ -77,21 +78,30 @@ def _word(run: Run) -> None:
     tables = at_once(key, lambda told: listed.for_word(run, typed, progress=told))
     if tables is None:
         return
-    table, name = tables[method], listed.NAMED[method]
+    table = tables[method]
     own = "It is a training line itself. " if typed in set(table["line"]) else ""
     st.caption(
         f"{own}The network's probability of the right answer on this word: "
         f"{share(_probability(run, typed))}."
     )
-    found = weighed(run, lines.QUESTION, Answer(table, lines.NOTHING, {"word": typed, "method": name}))
+    found = _weighed(run, table, method, typed)
     judged("lines", found)
-    if not found.claims:
+    if not found.claims:  # the answers are too sure to have a gradient
         return
     figure = drawn_lines.chart(table)
     told = f"The lines that raised most and that lowered most. {found.sentence}"
     picture(figure, told, fills=True)
     reading("lines")
     downloads("lines", found, lambda: figure)
+
+
+@once(show_spinner=False)
+def _weighed(run: Run, table: pd.DataFrame, method: InfluenceMethod, word: str | None) -> Answer:
+    """What the question "lines" claims of a table."""
+    found = Answer(
+        table, lines.SILENCE[word is None], {"word": word, "method": listed.NAMED[method]}
+    )
+    return weighed(run, lines.QUESTION, Lines(word, method), found)
 
 
 def _suspects(run: Run) -> None:
@@ -104,12 +114,12 @@ def _suspects(run: Run) -> None:
         return
     method = _method([name for name in METHODS if name != "cosine"])
     key = f"suspects of {run.path}, {run.model_hash()}"
-    tables = at_once(key, lambda told: listed.suspects(run, TARGETS, progress=told))
+    tables = at_once(key, lambda told: listed.suspects(run, lines.TARGETS, progress=told))
     if tables is None:
         return
     table = tables[method]
-    said = drawn_lines.wrong_in_words(table, listed.NAMED[method])
-    st.markdown(text(said))
+    found = _weighed(run, table, method, None)
+    judged("lines", found)
     shown = drawn_lines.scaled(table, "itself", "harm", "untrained")
     bar = st.column_config.ProgressColumn
     st.dataframe(
@@ -124,8 +134,7 @@ def _suspects(run: Run) -> None:
         },
     )
     reading("training lines: suspects")
-    asked = {"word": None, "method": method}
-    downloads("lines", Answer(table, said, {}, asked), lambda: suspects_chart(table))
+    downloads("lines", found, lambda: lines.suspects_chart(table))
 
 
 def _compared(run: Run) -> None:
@@ -140,12 +149,11 @@ def _compared(run: Run) -> None:
         return
     if result.model_hash != run.model_hash():
         st.warning(f"This answer is about another checkpoint: {code(command)} renews it.")
+    judged(NAME, result)
     picture(
         drawn.chart(result.table, columns=1), f"Each method beside its controls. {result.sentence}"
     )
     reading(NAME)
-    with st.expander("In words"):
-        st.markdown(text(result.sentence))
     for part, table in drawn.side_by_side(result.table).items():
         st.subheader(text(part.capitalize()))
         st.dataframe(table, hide_index=True, height="content")
