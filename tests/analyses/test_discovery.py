@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import fisher_exact
 
+from analyses.answers import Answer
 from analyses.charts.automaton import automaton_chart, transitions_of
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.options.rule import Discovery as Options
+from analyses.questions.rule import discovery
 from analyses.questions.rule.learned_rule import other_lengths
 from analyses.questions.rule.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
 from interp.statistics import wilson
@@ -209,6 +212,71 @@ def test_what_is_said(changes: dict[str, Any], headline: str, evidence: str) -> 
     said = sentences(FOUND | changes, Options().max_states)
     assert headline in said["headline"]
     assert evidence in said["evidence"]
+
+
+LABELS = {
+    "status": "rule",
+    "doubt": None,
+    "headline": "The network accepts a word if it contains a.",
+    "evidence": "Because.",
+    "agreement_truth_interval": [0.99, 1.0],
+    "untrained": {"agreement_truth": 0.6},
+}
+COUNTS = {"inside": 1.0, "outside": 0.99, "asked": 400, "obeying": 200}
+NO = "no better than its controls"
+
+
+@pytest.mark.parametrize(
+    ("changes", "grade", "said"),
+    [
+        ({}, "holds", "The network accepts a word if it contains a; this foretells 99.8% [9"),
+        ({"finished": False}, "fragile", "Learning was not finished."),
+        ({"sensitive": {"2": True}}, "fragile", "Another automaton wins"),
+        ({"agreement_truth_interval": [0.5, 1.0]}, "fragile", "Always the same answer gives as"),
+        ({"untrained": {"agreement_truth": 1.0}}, "fragile", "The untrained network's automaton g"),
+        ({"untrained": {"agreement_truth": None}}, "holds", "always the same answer 70.0%."),
+        ({"agreement_sides": sides((290, 300), (500, 500))}, "fragile", "less than 99%"),
+        ({"near_misses": [FAR | {"high": 0.99}]}, "holds", "it contains a"),
+        (
+            {"near_misses": [FAR | {"high": 0.99}, FAR | {"agree": 0.4, "high": 0.5}]},
+            "fragile",
+            "Of 50 words one edit away, of up to 40 symbols, only 40% are foretold.",
+        ),
+        ({"agreement_sides": sides((0, 0), (800, 800))}, NO, "always the same answer 100.0%"),
+        ({"agreement_sides": sides((0, 0), (0, 0))}, "holds", "gives 100.0% [99.0%, 100.0%] of th"),
+        ({"status": "counts", "envelope": COUNTS}, "holds", "foretells 99.5% ["),
+        ({"status": "counts", "envelope": COUNTS | {"outside": 0.5}}, "fragile", "less than 99%"),
+        ({"status": "counts", "envelope": COUNTS | {"outside": 0.0}}, NO, "foretells 50.0% ["),
+        (
+            {"status": "none", "doubt": "chance", "agreement_truth_interval": [0.6, 1.0]},
+            NO,
+            "Not shown: the best automaton gives 100.0% [60.0%, 100.0%] of the held-out words",
+        ),
+        (
+            {"status": "none", "doubt": "counting", "headline": "No reliable rule."},
+            "not weighed",
+            "No reliable rule; the best automaton foretells 99.8% [",
+        ),
+        (
+            {"status": "none", "doubt": "too long", "agreement_sides": sides((0, 4), (188, 188))},
+            NO,
+            "Not shown: the best automaton foretells 50.0% [",
+        ),
+        (
+            {"status": "none", "doubt": "too long", "agreement_sides": sides((0, 4), (188, 188))}
+            | {"finished": False},
+            "not weighed",
+            "So none is claimed.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_rule_is_told_as_far_as_its_controls_let_it(
+    changes: dict[str, Any], grade: str, said: str
+) -> None:
+    claims = discovery.claims(Answer(pd.DataFrame(), findings=FOUND | LABELS | changes))
+    assert claims[0].grade == grade
+    assert said in " ".join(claim.sentence for claim in claims)
+    assert "Because." in claims[0].why
 
 
 def test_what_answers_and_labels_have_in_common() -> None:

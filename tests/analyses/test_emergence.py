@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
+from analyses.answers import Answer
 from analyses.questions.inside import probing
 from analyses.questions.training import emergence
 from analyses.questions.training.emergence import Options, analyse, by_step, findings, reached
@@ -38,6 +39,7 @@ def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
         pd.testing.assert_series_equal(
             probes, expected[probes.index], check_names=False, check_exact=False
         )
+        assert (rows.loc[rows["kind"] == "probe", "low"] <= probes.to_numpy()).all()
         sample = balanced_words(run.language, 4, 4, 0)
         assert sample is not None
         exact, right, _ = judge(model, run.language, sample, run.objective)
@@ -87,24 +89,43 @@ def test_the_chart_has_a_panel_for_each_variable_and_one_for_the_loss(run: Run) 
     assert titles == [*variables, "loss on fresh words"]
 
 
+def grown(
+    probes: dict[str, tuple[float, float]], task: float = 0.8, half: float = 0.05
+) -> tuple[str, str]:
+    """The grade and the sentence of scores by site, before the first step and after the last."""
+    of = {"kind": "probe", "target": "a-b", "metric": "R2", "n_test": 40}
+    rows = [
+        {**of, "site": site, "step": step, "choice": score, "value": score}
+        | {"low": score - half, "high": score + half}
+        for site, scores in probes.items()
+        for step, score in zip((0, 9), scores, strict=True)
+    ]
+    rows += [
+        {"kind": "exact", "step": step, "value": value, "length": 4}
+        for step, value in ((0, 0.0), (9, task))
+    ]
+    table = pd.DataFrame(rows)
+    (claim,) = emergence.claims(Answer(table, findings=findings(table)))
+    return claim.grade, claim.sentence
+
+
+def test_what_grew_is_held_against_the_best_site_before_training() -> None:
+    grade, said = grown({"L0": (0.2, 0.9), "embed": (0.3, 0.4)})
+    assert grade == "holds"
+    assert said.startswith(
+        "Training raised the R2 of a linear probe of a-b by +0.600 [+0.529, +0.671], on 40 "
+    )
+    assert "It was 0.300 at embed before the first step, and is 0.900 at L0, 90% of that" in said
+    assert grown({"L0": (0.2, 0.9), "embed": (0.88, 0.4)})[0] == "no better than its controls"
+    assert grown({"L0": (0.2, 0.9)}, half=0.6)[0] == "no better than its controls"
+    assert grown({"L0": (0.9, 0.2)})[0] == "no better than its controls"
+    assert grown({"L0": (0.2, 0.9)}, half=float("nan"))[0] == "not weighed"
+
+
 def test_what_was_never_reached_is_not_said_to_be_there() -> None:
     """A network that is never right is not "right from step 0 on"."""
-
-    def said(last: float) -> str:
-        probe = {"kind": "probe", "target": "a-b", "site": "embed", "length": pd.NA}
-        rows = [
-            {"step": step, **kind, "choice": 0.5, "value": value}
-            for step, values in ((0, (0.5, 0.0)), (9, (0.5, last)))
-            for kind, value in zip(({**probe}, {"kind": "exact", "length": 4}), values, strict=True)
-        ]
-        return findings(pd.DataFrame(rows))[0]
-
-    never = said(0.0)
-    assert never == (
-        "A probe reads a-b (embed) with a score of 0.500 before the first step and of 0.500 after "
-        "the last. That is no more than before the first step. In the end 0.0% of the whole words "
-        "are right."
-    )
-    assert said(0.8).endswith(
-        "80.0% of the whole words are right. 90% of that is reached from step 9 on."
-    )
+    said = grown({"embed": (0.5, 0.5)}, task=0.0)[1]
+    assert "is 0.500 at embed, no more than before the first step." in said
+    assert "0.0% of the whole words are right, no more than before the first step." in said
+    reached = "80.0% of the whole words are right, 90% of that from step 9 on."
+    assert reached in grown({"embed": (0.5, 0.5)})[1]

@@ -13,11 +13,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import load, question, quiet
+from analyses.answers import Answer, fresh_answer, load, question
 from analyses.command_line.app import main
 from analyses.options.training import Influence, Lines
 from analyses.questions.training import influence as module
-from analyses.questions.training.of_lines import culprits
+from analyses.questions.training.of_lines import culprits, drawn
 from analyses.questions.training.of_lines.trainings import halves, margins_after, reliance_after
 from analyses.questions.training.of_lines.values import (
     Shortcut,
@@ -29,7 +29,14 @@ from analyses.questions.training.of_lines.values import (
     sampled_of_each,
     target_words,
 )
-from analyses.questions.training.of_lines.views import METHODS, TRACIN, Training, rates
+from analyses.questions.training.of_lines.views import (
+    CLAIMED,
+    DOT,
+    METHODS,
+    TRACIN,
+    Training,
+    rates,
+)
 from interp.influence.gradients import Gradients
 from interp.influence.methods import dot
 from models.languages.disfluencies import said_and_meant
@@ -158,7 +165,7 @@ def test_each_method_sees_its_own_model(leaning: Run) -> None:
     found = training.influences(alone, lambda *_: None)
     assert set(found) == {
         *(("trained", method) for method in METHODS),
-        *(("untrained", method) for method in METHODS if method != TRACIN),
+        *(("untrained", method) for method in METHODS),
     }
     for name, step in (("untrained", 0), ("trained", steps[-1])):
         np.testing.assert_allclose(found[name, METHODS[0]], product(step), rtol=1e-4, atol=1e-5)
@@ -166,6 +173,8 @@ def test_each_method_sees_its_own_model(leaning: Run) -> None:
         rate * product(step) for rate, step in zip(rates(leaning, steps), steps, strict=True)
     )
     np.testing.assert_allclose(found["trained", TRACIN], summed, rtol=1e-3, atol=1e-5)
+    first = sum(rates(leaning, steps)) * product(0)
+    np.testing.assert_allclose(found["untrained", TRACIN], first, rtol=1e-3, atol=1e-5)
     assert sum(rates(leaning, steps)) == pytest.approx(
         sum(learning_rate(leaning.config, step) for step in range(steps[-1]))
     )
@@ -209,6 +218,51 @@ def test_controls_stand_where_they_belong() -> None:
     assert scores["retrained", "another seed"] == pytest.approx(1)
     assert scores["retrained", "datamodel"] > 0.9
     assert abs(scores["random", "random"]) < 0.15
+
+
+def weighed(lds: float, untrained: float, named: float, other: float, loss: float) -> list[str]:
+    """The grades of a table: EK-FAC's numbers, the best ones at the first weights, those of the
+    loss."""
+    rows: list[culprits.Row] = []
+    for model, method, at in (("trained", CLAIMED, 0), ("untrained", DOT, 1), ("trained", DOT, 2)):
+        ordered, right = (lds, untrained, 1.0)[at], (named, other, 1.0)[at]
+        rows.append((module.HELD_OUT, model, method, "LDS", ordered, ordered - 0.1, ordered + 0.1))
+        for part, measure in (("turned labels", culprits.ITSELF), ("shortcut", "precision")):
+            rows.append((part, model, method, measure, right, np.nan, np.nan))
+    rows.append(("turned labels", "trained", "loss", culprits.ITSELF, loss, np.nan, np.nan))
+    rows.append((module.HELD_OUT, "random", "random", "LDS", 0.0, -0.1, 0.1))
+    rows += [
+        (part, "random", "random", measure, 0.1, np.nan, np.nan)
+        for part, measure in (("turned labels", culprits.ITSELF), ("shortcut", "precision"))
+    ]
+    table = pd.DataFrame(rows, columns=list(module.COLUMNS))
+    claims = drawn.claims(table, {"lines": 300, "words": 40, "trainings": 100})
+    assert [claim.n for claim in claims] == [100, 30, 30]
+    assert "datamodel" not in claims[0].finding
+    return [claim.grade for claim in claims]
+
+
+def test_what_is_claimed_of_influence_is_beyond_the_first_weights_and_the_loss() -> None:
+    no = "no better than its controls"
+    assert weighed(0.5, 0.2, 0.9, 0.2, 0.2) == ["holds"] * 3
+    assert weighed(0.5, 0.4, 0.9, 0.8, 0.2) == [no] * 3
+    assert weighed(0.5, 0.2, 0.9, 0.2, 0.8) == ["holds", no, "holds"]
+    assert weighed(0.1, -0.3, 0.2, 0.0, 0.0) == [no] * 3  # chance does as well
+
+
+def test_every_planned_comparison_over_seeds_has_both_numbers() -> None:
+    found = {
+        (model, name): np.eye(12)[:4] for name in METHODS for model in ("trained", "untrained")
+    }
+    kept = halves(12, 20, 0)
+    said = kept.astype(float)[:, :4]
+    table = pd.DataFrame(
+        module.held_out_rows(said, said, found, kept, 0), columns=list(module.COLUMNS)
+    )
+    asked = module.QUESTION
+    of = set(asked.headline(Answer(table))["of"])
+    assert len(asked.planned) == len(METHODS)
+    assert all({plan.first, plan.second} <= of for plan in asked.planned)
 
 
 def test_the_shortcut_s_rows(leaning: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,12 +353,14 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
     assert chance["value"].between(0, 1).all()
     assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert "30 lines" in found["sentence"]
+    units = ["trainings", "lines with turned labels", "lines with the shortcut"]
+    assert [claim["unit"] for claim in found["claims"]] == units
+    assert [claim["n"] for claim in found["claims"]] == [10, 3, 3]
     assert len(list(leaning.results.glob("influence-*"))) == 1
     assert main(command) == 0
     assert "kept from before" in capsys.readouterr().out
     assert main(["show", str(leaning.path)]) == 0
-    assert "influence: run, 30 lines" in capsys.readouterr().out
+    assert found["sentence"][:40] in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -318,7 +374,7 @@ def test_lists_of_lines(
     assert len(table) == 30
     assert set(table["label"]) == {"in", "out"}
     assert table[column].is_monotonic_decreasing
-    assert ("untrained" in table) == ("tracin" not in words)
+    assert "untrained" in table
     assert main(["analyse", str(leaning.path), "lines", *words]) == 0
     printed = capsys.readouterr().out
     assert "the first lines" in printed
@@ -326,14 +382,14 @@ def test_lists_of_lines(
     kept = load(leaning.path, "lines")
     assert kept is not None
     assert question("lines").chart(kept).to_dict()
-    assert question("lines").headline(kept).empty  # TracIn has no untrained control
+    assert question("lines").headline(kept).empty == (not words)
 
 
 def test_a_list_for_a_word_is_compared_with_the_untrained(leaning: Run) -> None:
-    answer = question("lines").analyse(leaning, Lines("leeuw kat"), quiet)
+    answer = fresh_answer(leaning, question("lines"), Lines("leeuw kat"))
     (row,) = question("lines").headline(answer).itertuples()
     assert (row.variable, row.of) == ("rank correlation", "with untrained")
-    assert f"{row.value:.2f}" in answer.sentence
+    assert f"{row.value:.2f}" in answer.claims[0].sentence
     assert question("lines").chart(answer).to_dict()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from analyses.command_line.app import main
 from analyses.questions.words import explanations
 from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.explanations import (
+    UNTRAINED,
     case_of,
     log_odds,
     replacement_in_words,
@@ -24,10 +27,11 @@ from analyses.questions.words.leaderboard import (
     MEMBERSHIPS,
     Options,
     board,
+    claims,
     headline,
     words_of,
 )
-from interp.explanations.explain import explain
+from interp.explanations.explain import explain, judge
 from interp.explanations.methods import GATES, METHODS
 from interp.explanations.moved_attention import moved_attention
 from interp.explanations.scores import METRICS, RATIONALE
@@ -39,6 +43,7 @@ from models.training.loop import train
 
 pytestmark = pytest.mark.slow  # every method on every word
 
+NO = "no better than its controls"
 FEW = Options(words=6, longest=6, samples=32, draws=3, seed=5)
 
 
@@ -63,7 +68,7 @@ def test_a_row_per_word_replacement_and_method(result: Answer) -> None:
     assert len(rows) == 6 * len(REPLACEMENTS)
     offered = {name: method for name, method in METHODS.items() if name != GATES}  # of an LSTM
     expected = [name for name, method in offered.items() for _ in method.scales]
-    assert all(names == [*expected, "chance"] for names in rows)
+    assert all(names == [*expected, "chance", UNTRAINED] for names in rows)
     assert set(MEASURES) < set(table.columns)
     member = [language("dieren").contains(text.split()) for text in table["text"]]
     assert (table["membership"] == np.where(member, *MEMBERSHIPS)).all()
@@ -156,11 +161,80 @@ def test_members_and_non_members_are_never_averaged(result: Answer) -> None:
     assert set(kinds.index) == set(MEMBERSHIPS)
     for kind, part in rows.groupby("membership"):
         assert part["words"].max() == kinds[kind]
-        assert f"{kinds[kind]} {kind}, cosine to the language, SHAP's own estimand" in (
-            result.sentence
-        )
     assert headline(result)["of"].str.match(r"(non-)?members, ").all()
-    assert "95% intervals over words" in result.sentence
+    assert {claim.unit.split(",")[0] for claim in claims(result)} == {
+        f"different {kind}" for kind in MEMBERSHIPS
+    }
+
+
+def board_of(
+    best: Sequence[float], untrained: float, place: float = 0.4, kind: str = "members"
+) -> Answer:
+    """Two methods and the controls on different words, each of which is asked about twice."""
+    values = {"LIME": best, "rollout": [0.45] * len(best), "position": [place] * len(best)}
+    values |= {"chance": [0.5] * len(best), UNTRAINED: [untrained] * len(best)}
+    rows = [
+        (f"{word}", method, "probability" if method == "LIME" else "none", kind, value)
+        for method, each in values.items()
+        for word, value in [*enumerate(each), *enumerate(each)]
+    ]
+    columns = ["text", "method", "scale", "membership", "AUROC"]
+    others = {"cosine to the effects": np.nan, "gain": np.nan, "family": "any"}
+    return Answer(pd.DataFrame(rows, columns=columns).assign(**others))
+
+
+@pytest.mark.parametrize(
+    ("asked", "grade", "said"),
+    [
+        (board_of([0.9, 0.8] * 6, 0.3), "holds", "LIME (probability) tells the positions that dec"),
+        (board_of([0.9, 0.8] * 6, 0.3), "holds", "than random values, by +0.30 ["),
+        (
+            board_of([0.9, 0.8] * 6, 0.7),
+            "holds",
+            "than the same on the untrained network, by +0.10",
+        ),
+        (board_of([0.9, 0.8] * 6, 0.3, place=0.8), NO, "than position alone, by +0.00 [+0.00"),
+        (board_of([0.9, 0.8] * 6, 0.9), NO, "Not shown: in members LIME (probability) tells"),
+        # The words that chose it are not those that judge it.
+        (board_of([0.9, 0.3] * 6, 0.3), NO, "by -0.20 [-0.20, -0.20] of AUROC, on 6 different mem"),
+        # Twice the same word is one word.
+        (board_of([0.9] * 11, 0.3), "not weighed", "on 5 different members"),
+    ],
+)
+def test_the_claimed_method_is_chosen_on_half_of_the_words_and_held_against_its_controls(
+    asked: Answer, grade: str, said: str
+) -> None:
+    (claim,) = claims(asked)
+    assert claim.grade == grade
+    assert said in claim.sentence
+
+
+def test_the_kind_with_enough_words_speaks_first() -> None:
+    few, many = board_of([0.9] * 4, 0.3), board_of([0.9] * 12, 0.3, kind="non-members")
+    first, second = claims(Answer(pd.concat([few.table, many.table])))
+    assert ("non-members" in first.finding, first.grade) == (True, "holds")
+    assert second.grade == "not weighed"
+    assert claims(Answer(few.table.assign(AUROC=np.nan))) == []
+
+
+def test_the_untrained_network_is_asked_by_the_method_that_is_claimed(
+    run: Run, result: Answer
+) -> None:
+    rows = result.table[result.table["method"] == UNTRAINED]
+    assert len(rows) == 6 * len(REPLACEMENTS)
+    for kind, part in rows.groupby("membership"):
+        assert part["estimand"].nunique() == 1
+        name = part["estimand"].iloc[0].removesuffix(" of the untrained network")
+        (claim,) = (claim for claim in claims(result) if f"different {kind}," in claim.unit)
+        assert name in claim.finding
+    row = rows.iloc[-1]
+    name, scale = re.fullmatch(r"(.*?)(?: \((.*)\))?", name).groups()
+    seed = FEW.seed * 1_000_003 + int(row["word"])
+    word = tuple(row["text"].split())
+    case = case_of(run.untrained(), run.language, word, row["replacement"], FEW, seed)
+    scores = judge(case, explain(case, [name], seed), seed).set_index("scale")
+    own = scores.loc[scale or "none", list(RATIONALE)].astype(float)
+    assert row[list(RATIONALE)].astype(float).tolist() == pytest.approx(own.tolist(), nan_ok=True)
 
 
 def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer) -> None:
@@ -174,13 +248,21 @@ def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer)
 def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> None:
     options = explanations.Options(samples=32, draws=2, seed=3)
     answer = explanations.analyse(run, options)
+    (claim,) = explanations.claims(answer)
     word = tuple(answer.findings["word"])
     case = case_of(run.model(), run.language, word, "uniform", options, 3)
     table = moved_attention(case.model, case.word, case.at, case.metrics["log odds"], seed=3)
     found = pd.DataFrame(answer.findings["moved_attention"]).set_index("part")
     pd.testing.assert_frame_equal(found, table.set_index("part"), check_dtype=False, atol=1e-6)
     together = table.set_index("part").loc["all heads"]
-    assert f"and {together['divergence']:.2f} in all heads at once" in answer.sentence
+    assert f"and {together['divergence']:.2f} in all heads at once" in claim.why
+    controls = {"random values", "position alone", "the same on the untrained network"}
+    assert (claim.grade, set(claim.controls), claim.n) == ("not weighed", controls, 1)
+    untrained = case_of(run.untrained(), run.language, word, "uniform", options, 3)
+    values = explain(untrained, ["Shapley exact"], 3).query("scale == 'probability'")["value"]
+    own = answer.table.query("method == 'untrained'")["value"]
+    assert own.tolist() == pytest.approx(values.tolist())
+    assert "untrained" in explanations.chart(answer).to_json()
     baseline = answer.table.drop_duplicates("method").set_index("method")["baseline"]
     assert baseline["LIME"] == baseline["integrated gradients"] == "uniform"
     assert baseline["attention"] == baseline["substitution"] == "none"
@@ -252,7 +334,7 @@ def test_the_user_s_own_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     run = Run(tmp_path / "mine-s0")
     few = ["--words", "3", "--samples", "32", "--draws", "2"]
     assert main(["analyse", str(run.path), "leaderboard", *few]) == 0
-    assert "cosine to the model" in capsys.readouterr().out
+    assert "No truth is known of these words" in " ".join(capsys.readouterr().out.split())
     table = pd.read_parquet(run.results / "leaderboard-1" / "leaderboard.parquet")
     assert set(table["text"].str.split().str.len()) == {6}
     assert table[list(RATIONALE)].isna().all(axis=None)

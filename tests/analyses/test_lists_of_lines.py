@@ -12,6 +12,7 @@ import torch
 from conftest import tiny_config, tiny_of
 from scipy.stats import spearmanr
 
+from analyses.claims import Claim
 from analyses.command_line.app import main
 from analyses.questions.training.of_lines import drawn_lines
 from analyses.questions.training.of_lines.listed import for_word, suspects
@@ -71,8 +72,9 @@ def test_each_line_stands_with_its_own_products(run: Run) -> None:
 
 def test_which_methods_have_which_list(run: Run) -> None:
     tables = for_word(run, WORD)
-    assert {name for name, table in tables.items() if "untrained" not in table} == {"tracin"}
     assert all(table["influence"].is_monotonic_decreasing for table in tables.values())
+    own, dot = (tables[name].set_index("line")["untrained"] for name in ("tracin", "dot"))
+    assert spearmanr(own, dot[own.index]).statistic == pytest.approx(1)  # no training lies between
     assert "cosine" not in suspects(run, 2)
 
 
@@ -97,33 +99,61 @@ def test_the_strongest_lines_are_drawn_to_scale() -> None:
     assert len(found) == 8
 
 
-def test_the_sentence_tells_the_likeness_to_the_untrained() -> None:
+def test_a_list_for_a_word_is_an_estimate() -> None:
     rng = np.random.default_rng(0)
     one = np.sort(rng.normal(size=50))[::-1]
     table = lines(one.tolist(), (one + rng.normal(size=50)).tolist())
     value, low, high = drawn_lines.likeness(table)
     assert value == pytest.approx(spearmanr(table["influence"], table["untrained"]).statistic)
     assert -1 <= low < value < high <= 1
-    said = drawn_lines.in_words(table, "a b", "EK-FAC")
-    assert said.startswith('By EK-FAC, of 50 lines "line 0" (in) raised')
-    assert '"line 49" (in) lowered' in said
-    assert f"{value:.2f} [{low:.2f}, {high:.2f}]" in said
-    alone = drawn_lines.in_words(table.drop(columns="untrained"), "a b", "TracIn")
-    assert "no untrained control" in alone
-    assert "and none lowered them most" in drawn_lines.in_words(table[:5], "a b", "EK-FAC")
-    assert "5 lines none raised" in drawn_lines.in_words(table[-5:], "a b", "EK-FAC")
-
-
-def test_wrong_labels_are_counted_where_the_rule_is_known() -> None:
-    table = lines([4, 3, 2, 1], [1, 2, 3, 4]).rename(columns={"influence": "itself"})
-    assert "not known" in drawn_lines.wrong_in_words(table, "Fisher")
-    right = table.assign(truth="in")
-    assert "all 4 labels are right" in drawn_lines.wrong_in_words(right, "Fisher")
-    wrong = table.assign(truth=["out", "in", "out", "in"], loss=[0.0, 0.0, 1.0, 0.0])
-    assert drawn_lines.wrong_in_words(wrong, "Fisher").endswith(
-        "2 of 4 labels are wrong. The share of wrong ones among the first 2 lines: Fisher 50%, "
-        "the untrained network 50%, the loss alone 67%, random 50%."
+    (claim,) = drawn_lines.of_word(table, "a {b}", "EK-FAC")
+    assert claim.sentence.startswith(
+        'By EK-FAC, "line 0" (in) raised the log odds of the right answer on "a {b}" most, and '
+        '"line 49" (in) lowered them most; the order of the lines has a rank correlation of '
+        f"{value:.2f} [{low:.2f}, {high:.2f}] with that of the untrained network, on 50 lines"
     )
+    assert claim.grade == "not weighed"
+    for some, said in ((table[:5], "and none lowered"), (table[-5:], "EK-FAC, none raised")):
+        assert said in drawn_lines.of_word(some, "a b", "EK-FAC")[0].short
+    assert drawn_lines.of_word(table.assign(influence=0.0), "a b", "EK-FAC") == []
+
+
+def suspected(count: int, own: int, untrained: int, loss: int) -> Claim:
+    """Of 100 lines the first ones have wrong labels, and so many of them are named by each."""
+    rank = -np.arange(100.0)
+    scores = {
+        name: np.where(rank > -hits, 100 + rank, np.where(rank > -count, -100.0, rank))
+        for name, hits in {"itself": own, "untrained": untrained, "loss": loss}.items()
+    }
+    table = pd.DataFrame(scores).assign(label="in", truth=["out"] * count + ["in"] * (100 - count))
+    (claim,) = drawn_lines.of_labels(table, "Fisher")
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("own", "untrained", "loss", "grade", "than"),
+    [
+        (18, 4, 2, "holds", "the untrained network"),
+        (18, 2, 4, "holds", "the loss alone"),
+        (18, 1, 0, "holds", "chance"),
+        (18, 4, 17, "no better than its controls", "the loss alone"),
+        (4, 18, 2, "no better than its controls", "the untrained network"),
+    ],
+)
+def test_wrong_labels_are_named_more_often_than_by_any_control(
+    own: int, untrained: int, loss: int, grade: str, than: str
+) -> None:
+    claim = suspected(20, own, untrained, loss)
+    assert (claim.grade, claim.n) == (grade, 20)
+    assert f"f the lines with a wrong label Fisher names more than {than}, by " in claim.sentence
+    shares = f"Fisher {own / 20:.0%}, the untrained network {untrained / 20:.0%}, the loss alone"
+    assert f"{shares} {loss / 20:.0%}, chance 20%." in claim.sentence
+
+
+def test_of_labels_that_are_right_or_not_known_nothing_is_claimed() -> None:
+    table = lines([4, 3, 2, 1], [1, 2, 3, 4]).rename(columns={"influence": "itself"})
+    assert drawn_lines.of_labels(table, "Fisher") == []
+    assert drawn_lines.of_labels(table.assign(truth="in", loss=0.0), "Fisher") == []
 
 
 def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import tiny_config, tiny_of
@@ -19,7 +20,7 @@ from analyses.options.training import Gradients, Landscape
 from analyses.options.words import Explanations
 from analyses.questions.training.gradients import by_layer, gradients, nearest
 from analyses.questions.training.held_out import HeldOut
-from analyses.questions.training.landscape import bends, landscape
+from analyses.questions.training.landscape import bends, claims, landscape
 from analyses.questions.training.loss import entropy_and_kl, loss
 from analyses.questions.words.explanations import case_of
 from analyses.studies.sweeps.of_run.attention import attention
@@ -174,6 +175,28 @@ def test_what_is_compared_over_seeds_of_the_training(run: Run) -> None:
             assert compared.loc[(row.model, name), "value"] == getattr(row, name)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "half", "grade", "said"),
+    [
+        (9.0, 1.0, 2.0, "holds", "Training lowered the curvature of the loss along random "),
+        (1.0, 9.0, 2.0, "holds", "Training raised the curvature of the loss along random "),
+        (9.0, 1.0, 7.0, "no better than its controls", "Not shown: training lowered"),
+        (9.0, 1.0, np.nan, "not weighed", "Training lowered"),
+    ],
+)
+def test_what_training_did_to_the_curvature(
+    before: float, now: float, half: float, grade: str, said: str
+) -> None:
+    """Both intervals count: 7 and 7 together are more than the 8 between the two."""
+    rows = [
+        {"kind": "curvature", "model": model, "mean": mean, "low": mean - half, "high": mean + half}
+        for model, mean in (("trained", now), ("untrained", before))
+    ]
+    (claim,) = claims(pd.DataFrame(rows).assign(directions=10, sharpest=1.0))
+    assert (claim.grade, claim.value) == (grade, 8.0)
+    assert claim.sentence.startswith(said)
+
+
 @pytest.mark.parametrize("name", ["gradients", "landscape"])
 def test_from_the_command_line(name: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["analyse", str(run.path), name]
@@ -182,12 +205,16 @@ def test_from_the_command_line(name: str, run: Run, capsys: pytest.CaptureFixtur
     if name == "gradients":
         steps = [row["step"] for row in content["table"]]
         assert steps == run.steps()
-        assert content["sentence"].startswith("At step 0 the first layer gets ")
+        assert content["sentence"].startswith(f"At step {run.step} the first layer gets ")
+        (claim,) = content["claims"]
+        assert set(claim["controls"]) == {"at step 0", f"at step {nearest(steps[:-1], 100)}"}
         assert main([*words, "--step", "5", "--json"]) == 0
         (row,) = json.loads(capsys.readouterr().out)["table"]
         assert row["step"] == 5
         return
-    assert content["sentence"].startswith("The sharpest direction bends the loss by ")
+    (claim,) = content["claims"]
+    assert claim["n"] == 10
+    assert "the curvature of the loss along random directions by" in claim["finding"]
     assert {row["kind"] for row in content["table"]} == {"curvature", "plane"}
     assert main([*words, "--directions", "0"]) == 2
     assert "--directions is 0: it must be at least 1" in capsys.readouterr().err

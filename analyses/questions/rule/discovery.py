@@ -140,7 +140,7 @@ def _labels(found: Mapping[str, Any]) -> Claim:
         "Wilson",
         {
             "always the same answer": found["majority"],
-            "the untrained network's automaton": found["untrained"]["agreement_truth"] or 0.0,
+            "the untrained network's automaton": found["untrained"]["agreement_truth"] or np.nan,
         },
         ".1%",
     )

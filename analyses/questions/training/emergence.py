@@ -152,7 +152,7 @@ def claims(answer: Answer) -> list[Claim]:
     return [
         Claim(
             f"Training raised the {last['metric']} of a linear probe of {target} by {{}}",
-            *weighted_sum(*zip((1, -1), sides, strict=True)),
+            *weighted_sum(*zip((1.0, -1.0), sides, strict=True)),
             last["n_test"],
             "different prefixes, which neither fitted a probe nor chose its site",
             "bootstraps over words, before and after, put together",

@@ -100,7 +100,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     now, start = table[table["kind"] == "curvature"].to_dict("records")
     ends = ((row["mean"], row["low"], row["high"]) for row in (now, start))
     less = now["mean"] < start["mean"]
-    signs = (-1, 1) if less else (1, -1)
+    signs = (-1.0, 1.0) if less else (1.0, -1.0)
     return [
         Claim(
             f"Training {'lowered' if less else 'raised'} the curvature of the loss along random "

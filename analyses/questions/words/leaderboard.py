@@ -291,7 +291,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
     levels = [f"{says} {means[name, 'none']:.2f}" for name, says in CONTROLS.items()]
     levels.insert(0, f"{called(*best)} {means[best]:.2f}")
     return Claim(
-        f"{called(*best)} tells the positions that decide in {kind} better than "
+        f"In {kind} {called(*best)} tells the positions that decide better than "
         f"{CONTROLS[against[0]]}, by {{}} of {measure}",
         float(mean),
         float(low) if enough else None,

@@ -70,7 +70,8 @@ def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str,
         f"{CLAIMED} orders trainings without half of the lines better than "
         f"{_called(model, method)}, by {{}} of rank correlation",
         *weighted_sum(
-            (1, tuple(rows.loc[("trained", CLAIMED)])), (-1, tuple(controls.loc[(model, method)]))
+            (1.0, tuple(rows.loc[("trained", CLAIMED)])),
+            (-1.0, tuple(controls.loc[(model, method)])),
         ),
         findings["trainings"],
         "trainings",

@@ -97,8 +97,8 @@ def named(shares: Mapping[str, float], count: int, lines: int, what: str) -> Cla
     against, strongest = max(others, key=lambda control: control[1][0])
     beside = ", ".join(f"{says} {share:.0%}" for says, (share, *_) in [(method, own), *others])
     return Claim(
-        f"{method} names more of the {what} than {against}, by {{}} of them",
-        *weighted_sum((1, own), (-1, strongest)),
+        f"Of the {what} {method} names more than {against}, by {{}}",
+        *weighted_sum((1.0, own), (-1.0, strongest)),
         count,
         what,
         "Wilson's intervals, put together",
