@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.model_bridge import TransformerBridge
 
-from interp.causal.interchange import Pairs, interchange
+from interp.causal.alignment import Cases, exchanged
 from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import over_pairs, patch
 from interp.circuits.circuits import Bench, Quality, smallest
@@ -97,11 +97,12 @@ def scores(words: np.ndarray, model: TransformerBridge | None = None) -> np.ndar
         return VERDICT(model(tokens)).double().numpy()
 
 
-def pairs(count: int, seed: int) -> Pairs:
+def pairs(count: int, seed: int) -> Cases:
     """Two words each, and the answer to the first, had it the difference of the second."""
     base, source = drawn(2 * count, seed).chunk(2)
-    end = torch.full((count,), LENGTH)
-    return Pairs(base, source, end, end, answer(source))
+    end = torch.full((count, 1), LENGTH)
+    target = answer(source)[:, None] == torch.arange(5)
+    return Cases.exchange(base, source, end, end, end[:, 0], target, torch.arange(5), alone=False)
 
 
 # -- the lenses -----------------------------------------------------------------------------------
@@ -156,11 +157,12 @@ def lime_against_shap(model: TransformerBridge) -> pd.DataFrame:
 
 def das(model: TransformerBridge) -> pd.DataFrame:
     """Is one direction all that the difference is, where the answer is read?"""
+    fit, test = pairs(256, seed=3), {"test": pairs(128, seed=4)}
     found = [
-        interchange(viewed, STREAM[1], pairs(256, seed=3), pairs(128, seed=4)).assign(model=name)
+        exchanged(viewed, STREAM[1], fit, test).assign(model=name)
         for name, viewed in (("trained", model), ("untrained", untrained()))
     ]
-    return pd.concat(found).pivot(index=["method", "rank"], columns="model", values="value")
+    return pd.concat(found).pivot(index=["method", "amount"], columns="model", values="value")
 
 
 def main(picture: str = "patching.svg") -> None:

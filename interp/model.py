@@ -7,7 +7,7 @@ model that lacks something gets a ValueError of one line that names it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -198,6 +198,36 @@ def _lacking(model: object, protocol: type[Any]) -> list[str]:
     without ``__getattr__``, and there PyTorch keeps them.
     """
     return [name for name in dir(protocol) if name[0] != "_" and not hasattr(model, name)]
+
+
+SITES: Mapping[str, str] = {
+    "attn_out": "hook_attn_out",
+    "resid_mid": "hook_resid_mid",
+    "mlp_post": "mlp.hook_post",
+    "mlp_out": "hook_mlp_out",
+    "conv_post": "conv.hook_post",
+    "conv_out": "hook_conv_out",
+    "cell": "hook_cell",
+    "resid_post": "hook_resid_post",
+}
+"""The hooks in a layer by what they show, in the order of computation."""
+STREAM = ("resid_mid", "cell", "resid_post")
+"""What is passed on: the residual stream, and the cells of an LSTM."""
+
+
+def sites_of(
+    model: HookedModel, parts: Iterable[str] = STREAM, embedding: str = "blocks.0.hook_resid_pre"
+) -> dict[str, str]:
+    """The hooks "embed", "L0 resid_post" and so on, in the order of computation.
+
+    Args:
+        parts: of ``SITES``, in their order. The model may lack some.
+        embedding: the hook called "embed".
+    """
+    hooks = {"embed": embedding}
+    for layer in range(model.cfg.n_layers):
+        hooks |= {f"L{layer} {part}": f"blocks.{layer}.{SITES[part]}" for part in parts}
+    return {label: hook for label, hook in hooks.items() if hook in model.hook_dict}
 
 
 @torch.no_grad()

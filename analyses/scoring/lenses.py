@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ import torch
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from analyses.scoring.lenses_of_lines import OF_LINES
 from analyses.scoring.paper import Words
 from interp.automata.extraction import extract
 from interp.automata.passive.merging import rpni
 from interp.causal.ablation import ablate
+from interp.causal.alignment import Cases, answered, displacements, within
+from interp.causal.alignment import aligned as trained_basis
 from interp.causal.patching import patch
 from interp.circuits.effects import Direction, Method, edge_effects
 from interp.circuits.graph import Edge
@@ -36,7 +37,7 @@ HIDDEN_BY = 8
 SAMPLES = 64
 """Coalitions that a sampling method may ask for: as many as there are."""
 MOST_RANK = 8
-STEPS = 40
+EPOCHS = 20
 """Of the training of directions."""
 FIRST = 2
 """The id of the first symbol."""
@@ -200,31 +201,23 @@ def _aligned_where_probed(model: Any, words: Words) -> Any:
 
 
 def aligned(model: Any, words: Words) -> Any:
-    """Distributed alignment search (Geiger et al. 2024): directions whose exchange gives the right
-    verdict, trained at every site; the site is that of the smallest loss."""
+    """Distributed alignment search (Geiger et al. 2024): directions whose exchange at every
+    position gives the right verdict; the site is the first where it does most often."""
     assert words.base is not None
     assert words.source is not None
     assert words.accepted is not None
-    base, wanted, values = words.base, words.accepted.float(), _values(words)
+    values = _values(words)
     rank = int(max(1, np.linalg.matrix_rank(values - values.mean(axis=0))))
-    streams, best = activations(model, words.source, words.sites), (np.inf, "", np.eye(1))
-    model.requires_grad_(False)
+    every = torch.arange(words.base.shape[1]).expand(words.base.shape)
+    at, token = torch.full((len(every),), words.at), torch.tensor([words.token])
+    accepted = words.accepted[:, None]
+    cases = Cases.exchange(words.base, words.source, every, every, at, accepted, token)
+    best = -1.0, "", np.eye(1)
     for site in words.sites:
-        raw = torch.randn(model.cfg.d_model, rank, requires_grad=True)
-        optimiser = torch.optim.Adam([raw], lr=0.1)
-        for _ in range(STEPS):
-            along = torch.linalg.qr(raw).Q
-
-            def exchange(x: Tensor, hook: Any, along: Tensor = along, site: str = site) -> Tensor:
-                return x + (streams[site] - x) @ along @ along.T
-
-            logits = model.run_with_hooks(base, fwd_hooks=[(site, exchange)])
-            loss = binary_cross_entropy_with_logits(words.metric(logits), wanted)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        if loss.item() < best[0]:
-            best = (loss.item(), site, along.detach().T.numpy())
+        along = trained_basis(model, site, cases, rank, words.seed, EPOCHS)
+        moved = displacements(model, site, cases)
+        right = answered(model, site, cases, moved, within(along, rank)).mean()
+        best = max(best, (right, site, along.T.numpy()), key=itemgetter(0))
     return best[1:]
 
 

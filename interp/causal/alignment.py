@@ -2,10 +2,9 @@
 
 Distributed alignment search, DAS (Geiger et al. 2024), trains the subspace. A word, the base, gets
 another word's part of the activation in the subspace. A causal model of the task says what is right
-then: the base goes on as if it had the other word's value. ``interp.causal.interchange`` asks for
-one answer at one position. Here the answers are sets of tokens at several positions, the subspace
-may have several dimensions, and several variables may have subspaces that are orthogonal to each
-other.
+then: the base goes on as if it had the other word's value. The answers are sets of tokens at one
+position or several, the subspace may have several dimensions, and several variables may have
+subspaces that are orthogonal to each other.
 
 DAS fits arbitrary targets and finds effects in untrained models (Arora et al. 2024). So every
 control may choose its own best site, on other cases than those that are reported.
@@ -25,7 +24,7 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.nn.utils.parametrizations import orthogonal
 
 from interp.model import HookedModel, activations, require_stream
@@ -51,8 +50,10 @@ class Cases:
         to, put, taken, weight: see above; ``to`` is -1 where a case has fewer steps than others.
         read: True at the positions of the base where answers are read.
         target: True for the answers that would be right at these positions.
-        answers: the tokens that are judged, each by the sign of its logit.
+        answers: the tokens that are judged.
         part: the number of the variable that is exchanged, from 0 on.
+        alone: each answer is judged alone, by the sign of its logit; else one answer is right, and
+            its logit should be the largest, as in a language model.
     """
 
     base: Int[Tensor, "case pos"]
@@ -66,6 +67,43 @@ class Cases:
     target: Bool[Tensor, "case pos answer"]
     answers: Int[Tensor, " answer"]
     part: Int[Tensor, " case"]
+    alone: bool = True
+
+    @classmethod
+    def exchange(
+        cls,
+        base: Int[Tensor, "case pos"],
+        source: Int[Tensor, "case source_pos"],
+        to: Int[Tensor, "case step"],
+        put: Int[Tensor, "case step"],
+        at: Int[Tensor, " case"],
+        target: Bool[Tensor, "case answer"],
+        answers: Int[Tensor, " answer"],
+        *,
+        alone: bool = True,
+    ) -> Cases:
+        """The exchange of one variable between pairs that are independent of each other, read at
+        the position ``at`` of each base."""
+        read = torch.arange(base.shape[1]) == at[:, None]
+        right = read[..., None] & target[:, None]
+        units = np.arange(2 * len(base)).reshape(-1, 2)
+        weight, part = torch.ones(to.shape), torch.zeros(len(base), dtype=torch.long)
+        return cls(base, source, units, to, put, to, weight, read, right, answers, part, alone)
+
+    def loss(
+        self, logits: Float[Tensor, "read answer"], target: Bool[Tensor, "read answer"]
+    ) -> Float[Tensor, ""]:
+        """How far logits are from the targets, in nats."""
+        against = binary_cross_entropy_with_logits if self.alone else cross_entropy
+        return against(logits, target.to(logits))
+
+    def right(
+        self, logits: Float[Tensor, "*place answer"], target: Bool[Tensor, "*place answer"]
+    ) -> Bool[Tensor, "*place"]:
+        """Where the answers are the targets."""
+        if self.alone:
+            return ((logits > 0) == target).all(dim=-1)
+        return target.gather(-1, logits.argmax(dim=-1, keepdim=True)).squeeze(-1)
 
     def __len__(self) -> int:
         return len(self.base)
@@ -76,7 +114,7 @@ Way = Callable[[Float[Tensor, "case pos d"], Int[Tensor, " case"]], Float[Tensor
 
 
 def aligned(
-    model: HookedModel, hook: str, cases: Cases, rank: int, seed: int = 0
+    model: HookedModel, hook: str, cases: Cases, rank: int, seed: int = 0, epochs: int = EPOCHS
 ) -> Float[Tensor, "d columns"]:
     """Trains a subspace such that the exchange gives the targets of the cases.
 
@@ -84,7 +122,8 @@ def aligned(
         model: in evaluation mode; its parameters stay as they are.
         hook: on [batch, pos, d].
         rank: how many dimensions each variable gets.
-        seed: of the first subspace and of the order of the cases.
+        seed: seed of the first subspace and of the order of the cases.
+        epochs: how often each case is seen.
 
     Returns:
         An orthonormal basis. Variable i has the columns from i * rank on.
@@ -99,18 +138,17 @@ def aligned(
     optimizer = torch.optim.Adam(subspace.parameters(), lr=RATE)
     batches = list(torch.argsort(_ends(cases), stable=True).split(BATCH))  # of about one length
     with _frozen(model):
-        for _ in range(EPOCHS if moved.any() else 0):
+        for _ in range(epochs if moved.any() else 0):
             for number in torch.randperm(len(batches), generator=generator).tolist():
                 rows = batches[number]
                 optimizer.zero_grad()
                 added = within(basis(), rank)(moved[rows], cases.part[rows])
-                said, read = _said(model, hook, cases, rows, added)
-                target = cases.target[rows, : read.shape[1]][read].to(said)
-                loss = binary_cross_entropy_with_logits(said[read.to(said.device)], target)
-                torch.autograd.backward(loss)
+                logits, read = _answers(model, hook, cases, rows, added)
+                target = cases.target[rows, : read.shape[1]][read]
+                torch.autograd.backward(cases.loss(logits[read.to(logits.device)], target))
                 optimizer.step()
-    found: Tensor = basis().detach()
-    return found
+    trained: Tensor = basis().detach()
+    return trained
 
 
 def exchanged(
@@ -187,8 +225,8 @@ def answered(
     """In which cases every answer at every position read is the target."""
     right = torch.zeros(len(cases), dtype=torch.bool)
     for rows in torch.argsort(_ends(cases), stable=True).split(ROWS):
-        said, read = _said(model, hook, cases, rows, way(moved[rows], cases.part[rows]))
-        same = ((said.cpu() > 0) == cases.target[rows, : read.shape[1]]).all(dim=-1)
+        logits, read = _answers(model, hook, cases, rows, way(moved[rows], cases.part[rows]))
+        same = cases.right(logits.cpu(), cases.target[rows, : read.shape[1]])
         right[rows] = (same | ~read).all(dim=-1)
     return right.numpy()
 
@@ -220,8 +258,8 @@ def within(basis: Float[Tensor, "d columns"], rank: int) -> Way:
     def way(
         moved: Float[Tensor, "case pos d"], part: Int[Tensor, " case"]
     ) -> Float[Tensor, "case pos d"]:
-        own = (number == part[:, None])[:, None].to(moved)
-        return ((moved @ basis) * own) @ basis.T
+        columns, own = basis.to(moved), (number == part[:, None])[:, None].to(moved)
+        return ((moved @ columns) * own) @ columns.T
 
     return way
 
@@ -233,7 +271,7 @@ def random_basis(d: int, columns: int, seed: int) -> Float[Tensor, "d columns"]:
 
 
 def _as_far(way: Way, other: Way) -> Way:
-    """As far as one way, in the directions of the other."""
+    """``other``, rescaled to the length that ``way`` moves: the control moves as far as DAS."""
 
     def added(
         moved: Float[Tensor, "case pos d"], part: Int[Tensor, " case"]
@@ -250,7 +288,7 @@ def _ends(cases: Cases) -> Int[Tensor, " case"]:
     return torch.where(cases.read, position, -1).max(dim=1).values
 
 
-def _said(
+def _answers(
     model: HookedModel,
     hook: str,
     cases: Cases,

@@ -28,14 +28,14 @@ from analyses.options.parts import Circuits, Heads, Patching
 from analyses.options.rule import Discovery
 from analyses.options.training import Emergence
 from analyses.options.words import Explanations, Leaderboard
-from analyses.questions.inside.probing import METHODS, NUISANCE, site_hooks, targets
+from analyses.questions.inside.probing import METHODS, NUISANCE, targets
 from analyses.questions.parts.circuits import _pairs
 from analyses.questions.parts.heads import METHODS as ABLATIONS
 from analyses.questions.parts.patching import components_of
 from analyses.questions.rule.discovery import HELD_OUT, MOST_LINES, judge
 from analyses.questions.rule.rule_evidence import Lines, transitions
 from analyses.questions.training.emergence import MOST
-from analyses.questions.trials import cases, erasing, exchanging, sites
+from analyses.questions.trials import cases, erasing, exchanging
 from analyses.questions.trials.last_blocks import LastBlocks
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.steering import ends_under, reach
@@ -70,6 +70,7 @@ from interp.heads.apart import SIDES, distances, shared_directions
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.types import TYPES, head_types
+from interp.model import sites_of
 from interp.probing.description_length import code_lengths
 from interp.probing.erasure import Eraser
 from interp.probing.probes import Target, baseline, control_task, probe_sites
@@ -86,6 +87,7 @@ from models.training.trained_words import TrainedWords
 
 SEED = 3  # another than the default: an option that is forgotten shows
 NEAR = {"rtol": 1e-3, "atol": 1e-4}
+FEW = ("resid_mid", "resid_post")  # sites to probe
 Rows = tuple[Mapping[str, object], pd.DataFrame]
 """Values of some columns, which choose rows of the answer, and what these rows must hold."""
 
@@ -111,7 +113,7 @@ def seen(model: LanguageModel, tokens: np.ndarray) -> dict[str, torch.Tensor]:
     """What a model's sites hold, by label."""
     with torch.no_grad():
         _, cache = model.run_with_cache(torch.as_tensor(tokens))
-    return {label: cache[hook] for label, hook in site_hooks(model).items()}
+    return {label: cache[hook] for label, hook in sites_of(model, FEW).items()}
 
 
 def arrays(model: LanguageModel, tokens: np.ndarray) -> dict[str, np.ndarray]:
@@ -239,7 +241,7 @@ def interchange(run: Run) -> Iterator[Rows]:
                             controls=name == "trained" and method == "DAS",
                             seed=SEED,
                         )
-                        for hook in sites.exchange_sites(model).values()
+                        for hook in exchanging.exchange_sites(model).values()
                     ]
                     rows = pd.concat(tables)
                     controls = ("none", "whole activation", "random subspace")
@@ -267,7 +269,7 @@ def states(run: Run) -> Iterator[Rows]:
         assert drawn is not None
         own, wanted = a_b[drawn.units].T
         known = np.isin(own, a_b[fit]) & np.isin(wanted, a_b[fit])
-        for site, hook in sites.exchange_sites(model).items():
+        for site, hook in exchanging.exchange_sites(model).items():
             there = x[site][torch.arange(len(at)), at].double()
             means = {k: there[fit[a_b[fit] == k]].mean(dim=0) for k in set(a_b[fit].tolist())}
             nothing = torch.zeros(there.shape[1]).double()
@@ -310,7 +312,7 @@ def states(run: Run) -> Iterator[Rows]:
     weights = 1 / np.bincount(behaviour)[behaviour]
     tables = [
         scrubbed(model, hook, tokens, at, loss, hypotheses, weights, SEED)
-        for hook in sites.exchange_sites(model).values()
+        for hook in exchanging.exchange_sites(model).values()
     ]
     columns = ["method", "measure", "value", "low", "high", "words"]
     yield {"experiment": "scrubbing"}, pd.concat(tables)[columns]
@@ -321,7 +323,7 @@ def erasure(run: Run) -> Iterator[Rows]:
     words, model = sample_window(run, 24, SEED).words, run.model()
     fits = np.arange(24) % 2 == 0
     right = erasing.judge(run, model, erasing.asked_words(run, 12, SEED))
-    known, hooks = targets(run.language, words), sites.stream_hooks(model)
+    known, hooks = targets(run.language, words), sites_of(model)
     held, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
     before = halves(right())
     for site, hook in hooks.items():
@@ -374,7 +376,7 @@ def steering(run: Run) -> Iterator[Rows]:
     length = torch.arange(1, words.tokens.shape[1] + 1)
     states, tables = seen(model, members.tokens.numpy()), dict[str, list[pd.DataFrame]]()
     unmoved = ends()
-    for site, hook in sites.stream_hooks(model).items():
+    for site, hook in sites_of(model).items():
         x, d = states[site][members.last], members.difference[members.last]
         for suffix, way, amount in (
             ("", direction(x, d), sizes.double()),
@@ -620,10 +622,7 @@ def rows_of(answer: Answer, where: Mapping[str, object], columns: list[str]) -> 
 def test_every_row_is_the_lens_called_by_hand(
     run: Run, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {"resid_mid": "hook_resid_mid", "resid_post": "hook_resid_post"}
-    monkeypatch.setattr(
-        "analyses.questions.inside.probing.SITES", few
-    )  # probes take most of the time
+    monkeypatch.setattr("analyses.questions.inside.probing.SITES", FEW)  # it takes the longest
     contract = CONTRACTS[name]
     answer = question(name).analyse(run, contract.options, quiet)
     by_hand = list(contract.by_hand(run))

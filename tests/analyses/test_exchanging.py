@@ -23,9 +23,7 @@ from analyses.questions.trials.findings import LONGER, exchange_claim, state_cla
 from analyses.questions.trials.findings import exchanged as told
 from analyses.questions.trials.prefixes import Prefixes, answers_of
 from analyses.questions.trials.states import scrubbing, state_steering
-from interp.causal.alignment import aligned
-from interp.causal.interchange import Pairs, allowed_or_not
-from interp.causal.interchange import interchange as one_answer
+from interp.causal.alignment import aligned, exchanged
 from models.base import LanguageModel
 from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID
 from models.languages.registry import language
@@ -187,14 +185,11 @@ def test_a_value_is_found_and_a_verdict_is_not_taken_for_it(tmp_path: Path) -> N
         fit, test = (
             drawn_cases(run, value(), found, part, "here", 120, 0) for part in found.parts(0)[:2]
         )
-        pairs = []
-        for cases in (fit, test):
-            assert cases is not None
-            ends = torch.as_tensor(found.ends[cases.units[:, 1]]).long()
-            pairs.append(Pairs(cases.base, cases.source, cases.to[:, 0], cases.put[:, 0], ends))
+        assert fit is not None
+        assert test is not None
         model = value() if name == "value" else verdict()
-        old = one_answer(model, HOOK, *pairs, allowed_or_not(END_ID))
-        assert old.set_index("method").loc["DAS", "value"] > 0.95
+        at_the_end = exchanged(model, HOOK, fit, {"test": test})
+        assert at_the_end.set_index("method").loc["DAS", "value"] > 0.95
 
 
 def test_the_subspace_is_the_planted_direction(tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ from analyses.questions.inside.interventions import (
     main_variable,
 )
 from analyses.questions.trials.erasing import asked_words, erasure, judge
-from analyses.questions.trials.exchanging import ARBITRARY, planned, sites_of
+from analyses.questions.trials.exchanging import ARBITRARY, exchange_sites, planned
 from analyses.questions.trials.last_blocks import LastBlocks
 from analyses.questions.trials.prefixes import Prefixes
-from analyses.questions.trials.sites import exchange_sites, stream_hooks
 from analyses.questions.trials.steering import RANDOM, reach, steering, steering_refusal
+from interp.model import sites_of
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary
@@ -195,12 +195,12 @@ def test_exchange_sites_end_where_the_logits_are_read(answered: tuple[Run, Answe
         "L0 resid_post": "blocks.0.hook_resid_post",
         "L1 resid_mid": "blocks.1.hook_resid_mid",
     }
-    assert list(stream_hooks(model)) == [*exchange_sites(model), "L1 resid_post"]
+    assert list(sites_of(model)) == [*exchange_sites(model), "L1 resid_post"]
 
 
 def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answer]) -> None:
     run, result = answered
-    table, sites = result.table, list(stream_hooks(run.model()))
+    table, sites = result.table, list(sites_of(run.model()))
     kinds = table[table["measure"] != "loss recovered"].dropna(subset=["low"])
     key = ["model", "experiment", "site", "variable", "method", "amount", "measure", "split"]
     assert not table.duplicated(key).any()
@@ -228,7 +228,7 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answe
     for group, name, method in planned(run, found, models):
         ranks = 2 if "here" in group else 1
         methods = 2 + 2 * ranks if (name, method) == ("trained", "DAS") else ranks
-        rows += len(group) * methods * len(sites_of(models[name], group))
+        rows += len(group) * methods * len(exchange_sites(models[name], group))
     assert len(exchanged) == rows
     assert set(exchanged.loc[exchanged["model"] == "untrained", "method"]) == {"DAS"}
     assert ARBITRARY in set(exchanged["method"])

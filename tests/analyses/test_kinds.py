@@ -22,6 +22,7 @@ from analyses.questions.words import explanations
 from analyses.questions.words import leaderboard as of_run
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
+from interp.model import SITES, sites_of
 from models.errors import UserError
 from models.languages import END_ID
 from models.model_config import ModelConfig
@@ -127,7 +128,7 @@ def test_predict_and_hooks_answer(run: Run, capsys: pytest.CaptureFixture[str]) 
 
 def test_probing_sees_the_states_of_every_kind(run: Run) -> None:
     model = run.model()
-    sites = probing.site_hooks(model)
+    sites = sites_of(model, SITES)
     assert set(sites.values()) <= set(model.hook_dict)
     wanted = {
         "lstm": "cell",

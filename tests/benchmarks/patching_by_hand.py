@@ -1,4 +1,4 @@
-"""Activation patching and its approximation as one writes them in plain PyTorch for heads.
+"""Activation patching as one writes it in plain PyTorch for heads.
 
 A head's output at a position is a slice of what the map behind the heads, ``attn.o``, reads.
 """
@@ -60,18 +60,4 @@ def batched_sweep(model: Any, clean: Tensor, corrupted: Tensor) -> Tensor:
         logits = model(tiled)[:, -1, END_ID]
         handle.remove()
         found.append(logits.view(n_heads, length, pairs).double().mean(dim=-1))
-    return torch.stack(found)
-
-
-def gradient_estimate(model: Any, clean: Tensor, corrupted: Tensor) -> Tensor:
-    """The mean change of the logit by gradient times difference, [layer, head, position]."""
-    heads = Heads(model)
-    with torch.no_grad():
-        _, cache = heads.during(model, clean)
-    logits, read = heads.during(model, corrupted)
-    slopes = torch.autograd.grad(logits.sum(), read)
-    found = []
-    for kept, seen, slope in zip(cache, read, slopes, strict=True):
-        change = ((kept - seen.detach()) * slope).unflatten(-1, (model.config.n_heads, -1))
-        found.append(change.sum(dim=-1).double().mean(dim=0).T)
     return torch.stack(found)

@@ -1,12 +1,11 @@
-"""Activation patching of every head at every position, and its approximation by gradients.
+"""Activation patching of every head at every position.
 
-There are two peers. TransformerLens' own functions run the whole model once per site, and gather an
-approximation node by node. Plain PyTorch does what one would write by hand: it puts all sites of a
-layer into one batch, and approximates by one backward pass. Ours reuses what a site cannot change:
-the layers below it and the positions before it. The pairs differ from the first symbol on, so that
-no site is spared because it comes before the difference. All tables must be equal before they are
-timed. Beside them, the arithmetic floor: as many multiply-adds as a sweep needs at the least, in
-plain matrix products.
+There are two peers. TransformerLens' own function runs the whole model once per site. Plain PyTorch
+does what one would write by hand: it puts all sites of a layer into one batch. Ours reuses what a
+site cannot change: the layers below it and the positions before it. The pairs differ from the first
+symbol on, so that no site is spared because it comes before the difference. All tables must be
+equal before they are timed. Beside them, the arithmetic floor: as many multiply-adds as a sweep
+needs at the least, in plain matrix products.
 """
 
 from __future__ import annotations
@@ -20,11 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 from transformer_lens import patching
-from transformer_lens.tools.analysis.attribution_patching import (
-    attribution_patch as peer_attribution,
-)
 
-from interp.causal.attribution_patching import attribution_patch
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
 from models.languages import END_ID, Vocabulary
@@ -32,7 +27,7 @@ from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Result, Side, compare
 from tests.benchmarks.model_speed import BRIDGE, PLAIN, bridge
-from tests.benchmarks.patching_by_hand import batched_sweep, gradient_estimate
+from tests.benchmarks.patching_by_hand import batched_sweep
 from tests.benchmarks.variant_speed import plain
 
 CONFIG = ModelConfig(n_layers=4, n_heads=4, d_model=64, positions="learned", n_ctx=24)
@@ -40,14 +35,13 @@ POSITIONS = 24  # BOS among them
 TARGETS = {1: 20.0, 16: 10.0}  # times faster, by the number of pairs
 BY_HAND = {1: 2.0, 16: 2.0}  # times faster than the sites in one batch
 FLOORS = {1: 1 / 10, 16: 1 / 4}  # of our time, what arithmetic alone takes, at least
-ATTRIBUTION, ESTIMATED = 8.0, 0.8  # times faster, of 16 pairs: than TransformerLens, than by hand
 ROUNDS = 5  # of TransformerLens' sweep, which lasts seconds
 FLOOR = "arithmetic"
 SITES = CONFIG.n_layers * CONFIG.n_heads * POSITIONS
 
 
 def patching_speed() -> Iterator[Result]:
-    """Three comparisons per number of pairs, and two of the approximation."""
+    """Three comparisons per number of pairs."""
     ours = HookedTransformer(CONFIG, Vocabulary(("a", "b", "c")), seed=0).eval()
     theirs, lean = bridge(ours).eval(), plain(ours, POSITIONS).eval()
     for pairs, target in TARGETS.items():
@@ -77,32 +71,6 @@ def patching_speed() -> Iterator[Result]:
         ]
         for side, least, rounds in peers:
             yield compare(task, mine, side, least, rounds)
-    clean, corrupted = some_pairs(16)
-
-    def estimate() -> Tensor:
-        table = attribution_patch(ours, clean, corrupted, logit_at(END_ID), ["z"])
-        return means(table["patched"] - table["corrupted"])
-
-    def peer_estimate() -> Tensor:
-        found = peer_attribution(theirs, clean, corrupted, lambda logits: logits[0, -1, END_ID])
-        table = torch.zeros(CONFIG.n_layers, CONFIG.n_heads, POSITIONS, dtype=torch.float64)
-        for node, score in found.node_scores.items():
-            if node.kind == "attn_head_out":
-                table[node.layer, node.head, node.position] = score
-        return table
-
-    estimate_by_hand = partial(gradient_estimate, lean, clean, corrupted)
-    task = f"attribution patching of {SITES} heads by position, 16 pairs"
-    mine = Side("ours", "one backward pass, a row for every site and pair", estimate)
-    for side, least in (
-        (
-            Side(BRIDGE, "its own function, scores gathered node by node", peer_estimate),
-            ATTRIBUTION,
-        ),
-        (Side(PLAIN, "one backward pass, the means alone", estimate_by_hand), ESTIMATED),
-    ):
-        torch.testing.assert_close(estimate(), side.work(), rtol=0, atol=1e-5)
-        yield compare(task, mine, side, least, 20)
 
 
 def means(values: pd.Series) -> Tensor:

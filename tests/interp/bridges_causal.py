@@ -11,8 +11,7 @@ from paths import writes as written
 from torch import Tensor
 
 from interp.causal.ablation import ablate, donors
-from interp.causal.attribution_patching import attribution_patch
-from interp.causal.interchange import Pairs, interchange
+from interp.causal.alignment import Cases, exchanged
 from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import patch
 from interp.causal.sites import Site, all_sites
@@ -85,30 +84,6 @@ def _patched(models: Pair, components: list[str]) -> None:
 
 def mid_stream(models: Pair) -> None:
     patch(models.bridge, *words(), METRIC, ["resid_mid"])
-
-
-def attribution_patching(models: Pair) -> None:
-    clean, corrupted = words()
-    components = [*STREAM, "z", "q", "k", "v", "neuron"]
-    table = attribution_patch(models.bridge, clean, corrupted, METRIC, components)
-    places = list(dict.fromkeys((s.component, s.layer) for s in sites_of(models, components, 4)))
-    then, now = (models.plain.reading(t, *places) for t in (clean, corrupted))
-    leaves = {place: torch.zeros_like(now[place], requires_grad=True) for place in places}
-
-    def change(place: tuple[str, int]) -> Change:
-        return lambda x: x.add_(leaves[place])
-
-    value = METRIC(models.plain.run(corrupted, {place: change(place) for place in places}))
-    gradients = torch.autograd.grad(value.sum(), list(leaves.values()))
-    slope = {p: (then[p] - now[p]) * g for p, g in zip(places, gradients, strict=True)}
-    expected = list[float]()
-    for site in sites_of(models, components, 4):
-        unit = site.neuron if site.head is None else site.head
-        here = slope[site.component, site.layer][:, site.position]
-        here = here if unit is None else here[:, unit]
-        expected += (value + here.reshape(len(clean), -1).sum(dim=1)).tolist()
-    assert table["patched"].to_numpy() == pytest.approx(np.array(expected), **CLOSE)
-    assert (table["patched"] - table["corrupted"]).abs().max() > 1e-2
 
 
 def paths(models: Pair) -> None:
@@ -206,13 +181,15 @@ def das(models: Pair) -> None:
     at = torch.tensor([3, 2, 1] * 4)
     rows, hook = torch.arange(12), "blocks.1.hook_resid_pre"
     target = models.plain(source)[rows, at].argmax(dim=1)
-    pairs = Pairs(base, source, at, at, target)
-    table = interchange(models.bridge, hook, pairs, pairs).set_index("method")["value"]
+    answers = torch.arange(models.bridge.cfg.d_vocab)
+    right, to = target[:, None] == answers, at[:, None]
+    cases = Cases.exchange(base, source, to, to, at, right, answers, alone=False)
+    table = exchanged(models.bridge, hook, cases, {"test": cases}).set_index("method")["value"]
     x = models.plain.reading(source, ("resid_pre", 1))["resid_pre", 1]
 
     def change(old: Tensor) -> None:
         old[rows, at] = x[rows, at]
 
     for method, changes in (("none", {}), ("whole activation", {("resid_pre", 1): change})):
-        answers = models.plain.run(base, changes)[rows, at].argmax(dim=1)
-        assert table[method] == pytest.approx(float((answers == target).double().mean()))
+        best = models.plain.run(base, changes)[rows, at].argmax(dim=1)
+        assert table[method] == pytest.approx(float((best == target).double().mean()))

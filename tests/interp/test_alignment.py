@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from planted import counter
 from torch import Tensor, nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
@@ -21,6 +22,7 @@ from interp.causal.alignment import (
     random_basis,
     within,
 )
+from models.languages import END_ID
 
 D = 8
 
@@ -139,6 +141,46 @@ def test_what_is_carried_is_the_weighted_difference() -> None:
     torch.testing.assert_close(moved[:9, 1], difference[:9] / 4)
     assert not moved[9, 0].any()
     torch.testing.assert_close(moved[9, 1], difference[9])
+
+
+def counted(count: int, seed: int, *, alone: bool = True) -> Cases:
+    """Words a^i b^j, half of them with i = j; what is exchanged decides, so the source does."""
+    rng = np.random.default_rng(seed)
+    vocabulary = counter().model.vocabulary
+    sizes = rng.integers(1, 6, (2 * count, 2))
+    same = rng.random(2 * count) < 0.5
+    sizes[:, 1] = np.where(same, sizes[:, 0], sizes[:, 1])
+    words = vocabulary.words([(*["a"] * i, *["b"] * j) for i, j in sizes.tolist()])
+    base, source = torch.as_tensor(words.tokens).chunk(2)
+    to, put = torch.as_tensor(words.lengths)[:, None].chunk(2)
+    ends = torch.as_tensor(sizes[:, 0] == sizes[:, 1])[count:, None]
+    answers = torch.tensor([END_ID])
+    return Cases.exchange(base, source, to, put, to[:, 0], ends, answers, alone=alone)
+
+
+def test_one_direction_carries_the_planted_count() -> None:
+    """And nothing exchanged is what the model says of each base, whatever stands behind it."""
+    model, hook, test = counter().model, "blocks.0.hook_resid_mid", counted(100, 1)
+    rows = exchanged(model, hook, counted(120, 0), {"test": test}).set_index("method")["value"]
+    assert rows["DAS"] > 0.95
+    assert rows["whole activation"] == 1
+    assert rows[["none", "random subspace"]].max() < 0.75
+    logits = model(test.base)[torch.arange(100), test.to[:, 0], END_ID]
+    right = (logits > 0) == test.target[torch.arange(100), test.to[:, 0], 0]
+    assert rows["none"] == pytest.approx(float(right.double().mean()))
+
+
+def test_answers_that_exclude_each_other_are_judged_by_the_largest() -> None:
+    model, some = counter().model, counted(30, 3, alone=False)
+    best = model(some.base)[torch.arange(30), some.to[:, 0]].argmax(dim=1)
+    every = torch.arange(model.cfg.d_vocab)
+    read = some.read[..., None]
+    own = replace(some, answers=every, target=read & (best[:, None] == every)[:, None])
+    table = exchanged(model, "blocks.0.hook_resid_mid", own, {"test": own}).set_index("method")
+    assert table.loc["none", "value"] == 1
+    wrong = replace(own, target=read & ~own.target)
+    table = exchanged(model, "blocks.0.hook_resid_mid", own, {"test": wrong}).set_index("method")
+    assert table.loc["none", "value"] == 0
 
 
 def test_a_hook_that_is_not_there_is_named() -> None:

@@ -36,7 +36,6 @@ CHECKS: dict[str, Callable[[Pair], None]] = {
     "activation patching: stream, attention, MLP": causal.patching,
     "activation patching: q, k, v, z, pattern": causal.patching_inside_attention,
     "activation patching between attention and MLP": causal.mid_stream,
-    "attribution patching": causal.attribution_patching,
     "path patching of edges, EAP, EAP-IG": causal.paths,
     "circuits": causal.circuits,
     "ablation of heads": causal.ablation,

@@ -11,12 +11,9 @@ import torch
 from planted import PLANTED
 from test_transformer_lens import boot_native
 from torch import Tensor
-from transformer_lens.tools.analysis.attribution_patching import attribution_patch as peer
 
-from interp.causal.attribution_patching import attribution_patch
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
-from interp.causal.sites import COMPONENTS, PLACE, Site
 from interp.circuits.edges import edge_metric, run_with_edges, writes
 from interp.circuits.effects import Direction, edge_effects
 from interp.circuits.graph import Edge, Graph
@@ -272,84 +269,6 @@ def test_a_bridge_says_the_same(small_model: Make) -> None:
     ours = edge_effects(model, clean, corrupted, END_LOGIT)
     theirs = edge_effects(bridge, clean, corrupted, END_LOGIT)
     assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
-    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "pattern", "neuron"])
-    theirs = attribution_patch(bridge, clean, corrupted, END_LOGIT, ["z", "pattern", "neuron"])
-    assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
-
-
-# -- attribution patching of nodes ----------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("whole", [False, True])
-def test_attribution_patching_is_the_derivative_of_patching(
-    model: HookedTransformer, pairs: tuple[Tensor, Tensor], whole: bool
-) -> None:
-    """Towards activations that lie a small step away, patching is its own derivative."""
-    clean, corrupted = pairs
-    components = [c for c in COMPONENTS if Site(c, 0, 0).hook in model.hook_dict]
-    found = attribution_patch(model, clean, corrupted, END_LOGIT, components, whole=whole)
-    exact = patch(model, clean, corrupted, END_LOGIT, components, whole=whole)
-    assert found[["metric", *PLACE, "pair"]].equals(exact[["metric", *PLACE, "pair"]])
-    assert found["clean"].to_numpy() == pytest.approx(exact["clean"].to_numpy(), abs=1e-9)
-    step, expected = 1e-5, []
-    with torch.no_grad():
-        _, cache = model.run_with_cache(clean)
-        for site in (Site(*row) for row in _sites(found)):
-
-            def nudge(x: Tensor, hook: object, sign: float, site: Site = site) -> Tensor:
-                at = slice(None) if site.position is None else site.position
-                key = slice(None) if site.key is None else site.key
-                where: tuple[object, ...] = (slice(None), at)
-                if site.component == "pattern":
-                    where = (slice(None), site.head, at, key)
-                elif site.head is not None or site.neuron is not None:
-                    where = (slice(None), at, site.neuron if site.head is None else site.head)
-                x = x.clone()
-                x[where] += sign * step * (cache[site.hook][where] - x[where])
-                return x
-
-            more, less = (
-                END_LOGIT(
-                    model.run_with_hooks(
-                        corrupted,
-                        fwd_hooks=[(site.hook, lambda x, hook, s=sign: nudge(x, hook, s))],
-                    )
-                )
-                for sign in (1.0, -1.0)
-            )
-            expected += ((more - less) / (2 * step)).tolist()
-    change = (found["patched"] - found["corrupted"]).to_numpy()
-    assert change == pytest.approx(np.array(expected), abs=1e-6)
-
-
-def _sites(table: pd.DataFrame) -> list[tuple[object, ...]]:
-    """The fields of each site of a table, once."""
-    columns = ["component", "layer", "position", "head", "key", "neuron"]
-    places = table[columns].drop_duplicates().itertuples(index=False, name=None)
-    return [tuple(None if value == -1 else value for value in place) for place in places]
-
-
-def test_attribution_patching_equals_transformerlens(small_model: Make) -> None:
-    model = small_model(positions="learned")
-    bridge = boot_native(model)
-    clean, corrupted = model.to_tokens(["aabbbc", "abcabc"]), model.to_tokens(["aacbbc", "abbabc"])
-    theirs = peer(bridge, clean, corrupted, lambda logits: logits[0, -1, END_ID])
-    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "mlp_out"])
-    ours["change"] = ours["patched"] - ours["corrupted"]
-    found = {}
-    for place, rows in ours.groupby(["component", "layer", "head", "position"]):
-        found[place] = rows["change"].mean()
-    compared = 0
-    for node, score in theirs.node_scores.items():
-        component = {"attn_head_out": "z", "mlp_out": "mlp_out"}.get(node.kind)
-        if component:
-            head = -1 if node.head is None else node.head
-            assert score == pytest.approx(
-                found[component, node.layer, head, node.position], abs=1e-5
-            )
-            compared += 1
-    assert compared == len(found)
 
 
 def effects_by_hand() -> pd.DataFrame:

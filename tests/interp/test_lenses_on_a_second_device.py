@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,8 +17,7 @@ from torch import Tensor
 from interp.automata.transitions import carriers
 from interp.causal import metrics
 from interp.causal.ablation import ablate
-from interp.causal.attribution_patching import attribution_patch
-from interp.causal.interchange import Pairs, allowed_or_not, interchange
+from interp.causal.alignment import Cases, aligned, answered, displacements, within
 from interp.causal.patching import patch, patched_logits
 from interp.causal.sites import Site
 from interp.circuits.circuits import Bench, Quality, curve, smallest
@@ -121,9 +119,13 @@ def circuit(asked: Asked) -> list[Any]:
 
 def interchanged(asked: Asked) -> pd.DataFrame:
     """Trained for one epoch."""
-    pairs = Pairs(asked.clean, asked.corrupted, asked.at, asked.at, (asked.at > 4).long())
-    with mock.patch("interp.causal.interchange.EPOCHS", 1):
-        return interchange(asked.model, STREAM, pairs, pairs, allowed_or_not(END_ID))
+    to, right = asked.at[:, None].cpu(), (asked.at > 4)[:, None].cpu()
+    pairs = asked.clean.cpu(), asked.corrupted.cpu()
+    cases = Cases.exchange(*pairs, to, to, to[:, 0], right, torch.tensor([END_ID]))
+    basis = aligned(asked.model, STREAM, cases, 1, epochs=1)
+    moved = displacements(asked.model, STREAM, cases)
+    right_with = answered(asked.model, STREAM, cases, moved, within(basis, 1))
+    return pd.DataFrame({"right": right_with})
 
 
 def erased(asked: Asked) -> pd.DataFrame:
@@ -212,14 +214,6 @@ LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {
     "patched logits": (
         lambda q: patched_logits(q.model, q.clean, q.corrupted, Site("z", 1, 5, 0)).cpu(),
         ["plain"],
-    ),
-    "attribution patching": (
-        lambda q: attribution_patch(*pairs_of(q), ("resid_pre", "z", "pattern", "neuron")),
-        ["learned", "counters"],
-    ),
-    "attribution patching of the stream": (
-        lambda q: attribution_patch(*pairs_of(q), ("resid_pre",)),
-        RIVALS,
     ),
     "edges": (lambda q: edge_effects(*pairs_of(q)), ["alibi", "counters"]),
     "circuits": (circuit, ["plain"]),

@@ -13,27 +13,10 @@ from analyses.claims import Claim
 from analyses.options.inside import Dimension as Options
 from analyses.script import script
 from analyses.words import WordTensors, sample_window
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.vectors.dimension import participation_ratios
-from models.base import LanguageModel
 from models.languages import Language, RegularLanguage
 from models.runs.run import Run
-
-STREAM = ("hook_resid_mid", "hook_cell", "hook_resid_post")
-
-
-def sites_of(model: LanguageModel) -> dict[str, str]:
-    """The hook of each site by its name: the embedding, and the stream (of a recurrent network the
-    states) in and after each layer."""
-    sites = {"embed": "hook_embed"}
-    for layer in range(model.config.n_layers):
-        hooks = {part: f"blocks.{layer}.{part}" for part in STREAM}
-        sites |= {
-            f"L{layer} {part.removeprefix('hook_')}": hook
-            for part, hook in hooks.items()
-            if hook in model.hook_dict
-        }
-    return sites
 
 
 def _states_of(language: Language) -> int | None:
@@ -57,7 +40,7 @@ def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     unit = np.nonzero(inside.numpy())[0]
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
-        sites = sites_of(model)
+        sites = sites_of(model, embedding="hook_embed")
         read = activations(model, words.tokens, list(sites.values()))
         for site, hook in sites.items():
             x = read[hook][inside].double().numpy()

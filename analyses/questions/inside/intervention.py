@@ -12,9 +12,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from analyses.questions.inside.probing import targets
-from analyses.questions.trials.sites import stream_hooks
 from analyses.words import WordTensors, sample_window
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.probing.erasure import Eraser
 from interp.probing.erasure_trials import columns
 from interp.probing.steering import adding, direction
@@ -52,7 +51,7 @@ def changed(
         token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
     """
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
-    hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
+    hook = sites_of(model)[site], _hook(model, run, site, variable, change, k, words)
     tokens = torch.as_tensor(words.tokens)
     said = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
     names = list(run.objective.tokens(vocabulary))
@@ -85,7 +84,7 @@ def _hook(
 ) -> Callable[..., Tensor]:
     sample = sample_window(run, WORDS, 0)
     target = targets(run.language, sample.words)[variable]
-    name = stream_hooks(model)[site]
+    name = sites_of(model)[site]
     x = activations(model, WordTensors.of(sample.words).tokens, [name])[name]
     if change == "erase":
         return Eraser.fit(x[torch.as_tensor(target.mask)], columns(target, target.mask)).hook

@@ -18,7 +18,7 @@ from analyses.charts.interventions import chart
 from analyses.claims import Claim
 from analyses.options.inside import Interventions as Options
 from analyses.questions.trials.erasing import erasure
-from analyses.questions.trials.exchanging import interchange, planned, sites_of
+from analyses.questions.trials.exchanging import exchange_sites, interchange, planned
 from analyses.questions.trials.findings import (
     exchange_claim,
     exchanged,
@@ -27,11 +27,11 @@ from analyses.questions.trials.findings import (
     to_a_state,
 )
 from analyses.questions.trials.prefixes import Prefixes
-from analyses.questions.trials.sites import exchange_sites, stream_hooks
 from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
 from analyses.registry import BUILT_IN
 from analyses.script import script
+from interp.model import sites_of
 from interp.probing.steering_trials import MEAN_K
 from models.errors import UserError
 from models.languages import Language
@@ -110,10 +110,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     model = run.model()
     models = {"trained": model, "untrained": run.untrained()}
     reason, found = steering_refusal(run), Prefixes.of(run, options.seed)
-    steps = len(stream_hooks(model)) * (2 if reason else 3)
+    steps = len(sites_of(model)) * (2 if reason else 3)
     if found:
         steps += 3 * len(exchange_sites(model))
-        steps += sum(len(sites_of(model, each)) for each, *_ in planned(run, found, models))
+        steps += sum(len(exchange_sites(model, each)) for each, *_ in planned(run, found, models))
     done = 0
 
     def report(what: str) -> None:

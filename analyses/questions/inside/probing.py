@@ -28,7 +28,7 @@ from analyses.options.inside import Probing as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, one_of_each, sample_window
-from interp.model import HookedModel, activations
+from interp.model import SITES, activations, sites_of
 from interp.probing.best_sites import best_sites
 from interp.probing.description_length import code_lengths
 from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
@@ -59,26 +59,6 @@ LONGER = "longer words"
 TOO_FEW = "too few words to fit, choose and score a probe: give more, with --words"
 Step = tuple[str, str, tuple[Any, ...]]
 """The model, what is done, and the delayed call."""
-
-
-SITES = {
-    "attn_out": "hook_attn_out",
-    "resid_mid": "hook_resid_mid",
-    "mlp_post": "mlp.hook_post",
-    "mlp_out": "hook_mlp_out",
-    "conv_post": "conv.hook_post",
-    "conv_out": "hook_conv_out",
-    "cell": "hook_cell",
-    "resid_post": "hook_resid_post",
-}
-
-
-def site_hooks(model: HookedModel) -> dict[str, str]:
-    """The probed sites by label, in the order of computation: those that the model has."""
-    hooks = {"embed": "blocks.0.hook_resid_pre"}
-    for layer in range(model.cfg.n_layers):
-        hooks |= {f"L{layer} {site}": f"blocks.{layer}.{hook}" for site, hook in SITES.items()}
-    return {label: hook for label, hook in hooks.items() if hook in model.hook_dict}
 
 
 def targets(language: Language, words: Words) -> dict[str, Target]:
@@ -152,7 +132,7 @@ def examples(
     if not run.language.variables:
         raise UserError(f"nothing is known of the hidden state of {run.language.name}: no probing")
     words = sample_window(run, options.words, options.seed).words
-    hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
+    hooks = {k: hook for k, hook in sites_of(model, SITES).items() if only in (None, k)}
     look = kept_activations if keep else activations
     found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
     once = one_of_each(words, not run.config.model.causal, options.seed)

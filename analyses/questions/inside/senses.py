@@ -20,10 +20,9 @@ from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim
 from analyses.options.inside import Senses as Options
-from analyses.questions.inside.syntax import sites_of
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.statistics import bootstrap_mean
 from interp.vectors.analogies import unit
 from models.errors import UserError
@@ -107,7 +106,7 @@ def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         UserError: as ``occurrences``.
     """
     words, found = occurrences(run, options.sentences, options.seed, progress)
-    sites = sites_of(run.model())
+    sites = sites_of(run.model(), ("resid_post",), "hook_embed")
     tokens = torch.as_tensor(words.tokens)
     rows = list[dict[str, object]]()
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):

@@ -28,7 +28,7 @@ from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
 from analyses.script import script
 from analyses.words import WordTensors
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from models.base import LanguageModel
@@ -43,18 +43,13 @@ BAG, STATE = "bag", "z*"
 MODELS = ("trained", "untrained", "shuffled labels", "control task", "no activation")
 
 
-def sites_of(model: LanguageModel) -> dict[str, str]:
+def _sites(model: LanguageModel) -> dict[str, str]:
     """The hooks after each layer that reads the word, by name. Raises UserError if there are
     none."""
     config = model.config
     layers = config.encoder_layers if config.family.two_sided else config.n_layers
-    places = {"cell": "hook_cell", "resid_post": "hook_resid_post"}
-    hooks = {
-        f"L{layer} {name}": f"blocks.{layer}.{hook}"
-        for layer in range(layers)
-        for name, hook in places.items()
-    }
-    found = {name: hook for name, hook in hooks.items() if hook in model.hook_dict}
+    every = sites_of(model, ("cell", "resid_post"), embedding="")
+    found = {site: hook for site, hook in every.items() if int(hook.split(".")[1]) < layers}
     if not found:
         raise UserError(
             f"a {config.kind} has no activations: ask a Transformer, an LSTM, a GRU or a CNN"
@@ -97,7 +92,7 @@ class Read:
 def read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> Read:
     """The activations on words, and their vectors."""
     known = WordTensors.of(words)
-    sites = sites_of(model)
+    sites = _sites(model)
     found = activations(model, known.tokens, ["hook_embed", *sites.values()])
     symbols = known.mask.clone()
     symbols[:, 0] = False

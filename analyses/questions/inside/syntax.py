@@ -14,10 +14,9 @@ from analyses.claims import Claim
 from analyses.options.inside import Syntax as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
 from interp.statistics import bootstrap_mean
-from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Word
 from models.languages.grammars.trees import tree_distances
@@ -68,16 +67,6 @@ def _sentences_of(run: Run, words: list[Word]) -> tuple[Sentences, np.ndarray]:
     return Sentences(empty, torch.as_tensor(distance), torch.as_tensor(depth), mask), lengths
 
 
-def sites_of(model: LanguageModel) -> dict[str, str]:
-    """The hook of each site by its name: the embedding, and the stream after each layer."""
-    sites = {"embed": "hook_embed"} if "hook_embed" in model.hook_dict else {}
-    for layer in range(model.config.n_layers):
-        hook = f"blocks.{layer}.hook_resid_post"
-        if hook in model.hook_dict:
-            sites[f"L{layer} resid_post"] = hook
-    return sites
-
-
 def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Structural probes of trees at each site, of the trained and the untrained model.
 
@@ -98,7 +87,7 @@ def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     sentences, lengths = _sentences_of(run, words)
     tokens = WordTensors.of(run.language.vocabulary.words(words)).tokens
     models = {"trained": run.model(), "untrained": run.untrained()}
-    names = sites_of(models["trained"])
+    names = sites_of(models["trained"], ("resid_post",), "hook_embed")
     part = np.arange(len(words)) % 3
     rows: list[dict[str, object]] = []
     total, done = len(models) * len(names) * len(STRUCTURES) + 1, 0

@@ -14,9 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analyses.questions.inside.probing import targets
-from analyses.questions.trials.sites import stream_hooks
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.probing.erasure_trials import Right, erasure_trials
 from models.base import LanguageModel
 from models.languages import Sample
@@ -68,7 +67,7 @@ def erasure(
     """
     sample = sample_window(run, words, seed)
     known = targets(run.language, sample.words)
-    labels = {hook: site for site, hook in stream_hooks(model).items()}
+    labels = {hook: site for site, hook in sites_of(model).items()}
     table = erasure_trials(
         activations(model, WordTensors.of(sample.words).tokens, list(labels)),
         {name: known[name] for name in run.language.main_variables},

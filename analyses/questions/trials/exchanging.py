@@ -12,8 +12,8 @@ import pandas as pd
 
 from analyses.questions.trials.cases import Change, Meaning, arbitrary, drawn_cases
 from analyses.questions.trials.prefixes import Prefixes
-from analyses.questions.trials.sites import exchange_sites
 from interp.causal.alignment import Cases, exchanged
+from interp.model import sites_of
 from models.base import LanguageModel
 from models.runs.run import Run
 
@@ -69,7 +69,7 @@ def interchange(
         cases = _split_cases(run, model, found, changes, pairs, seed, meaning)
         ranks = _ranks_of(rank, model, found, changes)
         controls = name == "trained" and method == "DAS"
-        for site, hook in sites_of(model, changes).items():
+        for site, hook in exchange_sites(model, changes).items():
             progress(f"{site}, {name} model, {method}: {MEASURES[changes[0]]}")
             if cases is not None:
                 table = exchanged(model, hook, *cases, ranks, controls=controls, seed=seed)
@@ -97,10 +97,14 @@ def planned(
     ]
 
 
-def sites_of(model: LanguageModel, changes: tuple[Change, ...]) -> dict[str, str]:
-    """Where to exchange. At the embedding an exchanged prefix would only be the other prefix."""
-    sites = exchange_sites(model)
-    return {k: v for k, v in sites.items() if changes != ("prefix",) or k != "embed"}
+def exchange_sites(model: LanguageModel, changes: tuple[Change, ...] = ()) -> dict[str, str]:
+    """Where to exchange: the stream without the last site, from which the logits are read off. Of a
+    recurrent network all states: the next position goes on from each of them. At the embedding an
+    exchanged prefix would only be the other prefix."""
+    recurrent = model.config.family.recurrent
+    out = "embed" if recurrent else f"L{model.cfg.n_layers - 1} resid_post"
+    hooks = {site: hook for site, hook in sites_of(model).items() if site != out}
+    return {k: v for k, v in hooks.items() if changes != ("prefix",) or k != "embed"}
 
 
 def _ranks_of(
@@ -161,7 +165,7 @@ def _longer(
         seen = drawn_cases(run, model, found, short, changes[0], pairs, seed)
         asked = drawn_cases(run, model, found, long, changes[0], SCORE, seed)
         if seen is not None and asked is not None:
-            hook = sites_of(model, changes)[site]
+            hook = exchange_sites(model, changes)[site]
             tests = {f"longer: {changes[0]}": asked}
             found_here = exchanged(model, hook, seen, tests, [rank], controls=False, seed=seed)
             tables.append(found_here.assign(model="trained", site=site))

@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from analyses.questions.trials.cases import drawn_cases
-from analyses.questions.trials.exchanging import CHOOSE, SCORE
+from analyses.questions.trials.exchanging import CHOOSE, SCORE, exchange_sites
 from analyses.questions.trials.prefixes import Prefixes, answers_of
-from analyses.questions.trials.sites import exchange_sites
 from analyses.words import ANALYSIS_SEED
 from interp.causal.alignment import Cases, answered
 from interp.causal.scrubbing import scrubbed

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from analyses.questions.trials.last_blocks import LastBlocks, states_of_others
-from analyses.questions.trials.sites import stream_hooks
-from interp.model import activations
+from interp.model import activations, sites_of
 from interp.probing.steering import direction
 from interp.probing.steering_trials import SteeringTrials
 from models.base import LanguageModel
@@ -60,7 +59,7 @@ def steering(
     members = LastBlocks.of(language, np.arange(1, run.config.max_n + 1), 0)
     # The states of these words stand in for moved ones.
     others = LastBlocks.of(language, members.n, 4 * furthest)
-    sites = stream_hooks(model)
+    sites = sites_of(model)
     seen = activations(model, members.tokens, list(sites.values()))
     states = activations(model, others.tokens, list(sites.values()))
     # A recurrent network goes on from a moved state: there the counter is moved once.

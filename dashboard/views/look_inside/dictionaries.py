@@ -22,7 +22,6 @@ from analyses.questions.inside.dictionary import (
     panels,
     side_by_side,
 )
-from analyses.questions.inside.probing import site_hooks
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
@@ -30,7 +29,7 @@ from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, judged, picture, reading
 from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once
-from interp.model import activations
+from interp.model import SITES, activations, sites_of
 from models.plants.plans import plan_of
 from models.runs.run import Run
 
@@ -84,7 +83,7 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
     """The dictionaries that the reader chose, and the dimensions of their site. At first they are
     those that were asked for last."""
     with model_of(run) as model:
-        labels = {hook: label for label, hook in site_hooks(model).items()}
+        labels = {hook: label for label, hook in sites_of(model, SITES).items()}
     kept = [each.record.arguments for each in found]
     default = arguments_of(Dictionary())
     last = kept[0] if kept else default

@@ -11,7 +11,6 @@ from analyses.needs import lack
 from analyses.questions.inside.intervention import Change, changed, changes
 from analyses.questions.inside.interventions import main_variable
 from analyses.questions.parts.patching import said_chart
-from analyses.questions.trials.sites import stream_hooks
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
@@ -19,6 +18,7 @@ from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
+from interp.model import sites_of
 from models.languages import END, Word
 from models.runs.run import Run
 
@@ -142,7 +142,7 @@ def on_a_word(run: Run, result: Answer | None) -> None:
             "Variable", names, names.index(main), key=f"variable_of_{run.language.name}"
         )
     with model_of(run) as model:
-        sites = list(stream_hooks(model))
+        sites = list(sites_of(model))
     found = result.findings if result else {}
     best = (found.get("steering") or found.get("erasure", {}).get(variable) or {}).get("site")
     first = sites.index(best) if best in sites else len(sites) - 1
