@@ -29,7 +29,7 @@ from analyses.scoring import lenses
 from analyses.scoring.door import Door, Reply
 from analyses.scoring.grades import TRUTH, grade, oracle
 from analyses.scoring.inside import NOT_ASKED, as_lists
-from analyses.scoring.keys import Key, keys
+from analyses.scoring.keys import Key, PartKey, keys
 from analyses.scoring.paper import OF_PLANTS, QUESTIONS
 from analyses.scoring.summary import (
     ORACLE,
@@ -151,7 +151,7 @@ def scored(
         return known.table
     if setting == TRAINED:
         trained, untrained, about_lines = taught(program, seed, where)
-        questions, variables = [about_lines], 0
+        questions, variables = list[Key]([about_lines]), 0
     else:
         made = plant(program, SETTINGS[setting], seed)
         trained = made.model
@@ -164,7 +164,7 @@ def scored(
     rows: list[dict[str, Any]] = []
     found: dict[str, Any] = {}
     for key in questions:
-        if key.question == "edges" and key.inside is not None:
+        if isinstance(key, PartKey) and key.question == "edges":
             found = {"edges": key.words.edges, "planned": key.inside.tolist(), "scores": {}}
         drawn = lenses.LENSES[lenses.RANDOM][key.question](trained, key.words)
         rows += _rows(key, ORACLE, network_of, Reply(oracle(key)), trained)
@@ -173,7 +173,7 @@ def scored(
             if key.question not in (lenses.LENSES[name] if defined is None else defined):
                 continue
             for network, model in ((network_of, trained), (UNTRAINED, untrained)):
-                told = key.untrained if network == UNTRAINED and key.untrained else key.words
+                told = key.untrained if network == UNTRAINED else key.words
                 reply = door.ask(model, told, key.question, name)
                 if reply.fault == NOT_ASKED:
                     continue

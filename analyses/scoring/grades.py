@@ -1,12 +1,12 @@
 """From a lens's answer to numbers: against the truth, and by proxies that need no truth.
 
-Every number is better the higher it is. ``MAIN`` has one number per question, from 0 to 1: that of
-the scoreboard. An answer that cannot be graded is a ValueError that says what is wrong with it.
+Every number is better the higher it is. The first in ``TRUTH``, from 0 to 1, is that of the
+scoreboard. An answer that cannot be graded is a ValueError that says what is wrong with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
-from analyses.scoring.keys import Key, basis
+from analyses.scoring.keys import Key, LineKey, PartKey, PositionKey, RuleKey, VariableKey, basis
 from analyses.scoring.paper import Question, Words
 from interp.circuits.circuits import Bench, areas, curve
 from interp.circuits.graph import Graph
@@ -28,14 +28,6 @@ from interp.model import activations
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.transformer.model import HookedTransformer
 
-MAIN: Mapping[Question, str] = {
-    "positions": "AUROC",
-    "parts": "AUROC",
-    "edges": "AUROC",
-    "variable": "located",
-    "rule": "exact",
-    "lines": "LDS",
-}
 TRUTH: Mapping[Question, Sequence[str]] = {
     "positions": ("AUROC", "average precision", "cosine to Shapley values"),
     "parts": ("AUROC", "average precision"),
@@ -44,6 +36,7 @@ TRUTH: Mapping[Question, Sequence[str]] = {
     "rule": ("exact", "agreement"),
     "lines": ("LDS",),
 }
+MAIN = {question: measures[0] for question, measures in TRUTH.items()}
 PROXIES: Mapping[Question, Sequence[str]] = {
     "positions": ("comprehensiveness", "sufficiency", "normalised AOPC"),
     "parts": (),
@@ -69,32 +62,12 @@ def grade(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
     Raises:
         ValueError: the answer has another form than was asked for, or a number is not finite.
     """
-    if key.question == "rule":
-        return _rule(key, answer)
-    if key.question == "variable":
-        return _variable(key, answer, model)
-    if key.question == "lines":
-        return _lines(key, answer)
-    if key.question == "positions":
-        assert key.inside is not None
-        return _positions(key, _numbers(answer, key.inside.shape), model)
-    assert key.inside is not None
-    values = _numbers(answer, key.inside.shape)
-    found = ranking(key.inside, values)
-    return found | (_circuit(key, values, model) if key.question == "edges" else {})
+    return GRADES[key.question](key, answer, model)
 
 
 def oracle(key: Key) -> Any:
     """The answer that the truth gives."""
-    if key.question == "variable":
-        assert key.directions is not None
-        return [key.sites[-1], key.directions.tolist()]
-    if key.question == "rule":
-        return _all_prefixes(key)
-    if key.question == "lines":
-        return _fitted(key).tolist()
-    assert key.inside is not None
-    return key.inside.astype(float).tolist()
+    return ORACLES[key.question](key)
 
 
 def _numbers(answer: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
@@ -128,13 +101,10 @@ def ranking(
 # -- positions ------------------------------------------------------------------------------------
 
 
-def _positions(
-    key: Key, values: Float[np.ndarray, "word time"], model: HookedTransformer
-) -> dict[str, float]:
+def _positions(key: PositionKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """Means over words. The signs of values count for the cosine and the order of hiding: positive
     speaks for "in the language"."""
-    assert key.inside is not None
-    assert key.shapley is not None
+    values = _numbers(answer, key.inside.shape)
     rows, known = [], zip(values, key.inside, key.shapley, games(key, model), strict=True)
     for value, inside, exact, game in known:
         speaks = value[None] if verdict_of(game) else -value[None]
@@ -174,27 +144,29 @@ def scores_of(words: Words, model: HookedTransformer) -> Any:
     return score
 
 
-# -- edges ----------------------------------------------------------------------------------------
+# -- parts and edges -------------------------------------------------------------------------------
 
 
-def _circuit(
-    key: Key, values: Float[np.ndarray, " edge"], model: HookedTransformer
-) -> dict[str, float]:
-    """Of members alone, whose verdict goes down without what makes it."""
-    clean, others = key.words.tokens[::2], key.words.counterfactuals
-    assert others is not None
-    bench = Bench(model, clean, others[::2], key.words.metric)
+def _parts(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
+    return ranking(key.inside, _numbers(answer, key.inside.shape))
+
+
+def _edges(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
+    """CPR and CMD on members only: ablation lowers a yes, and cannot lower a no."""
+    values, told = _numbers(answer, key.inside.shape), key.words
+    found = ranking(key.inside, values)
+    bench = Bench(model, told.tokens[::2], told.counterfactuals[::2], told.metric)
     edges = Graph.of(model).edges
     if abs(float(bench.ends[1].mean() - bench.ends[0].mean())) < 1e-6:  # an untrained network
-        return {"CPR": float("nan"), "CMD": float("nan")}
-    found = areas(curve(bench, dict(zip(edges, values.tolist(), strict=True))))
-    return {"CPR": found["CPR"], "CMD": -found["CMD"]}
+        return found | {"CPR": float("nan"), "CMD": float("nan")}
+    under = areas(curve(bench, dict(zip(edges, values.tolist(), strict=True))))
+    return found | {"CPR": under["CPR"], "CMD": -under["CMD"]}
 
 
 # -- a variable -----------------------------------------------------------------------------------
 
 
-def _variable(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
+def _variable(key: VariableKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """- "overlap": of the directions with those in which the variable differs: 1 is the same space.
     - "site": is the variable there, and still read?
     - "located": the overlap; zero at a wrong site.
@@ -204,8 +176,6 @@ def _variable(key: Key, answer: Any, model: HookedTransformer) -> dict[str, floa
     - "probe R2": how well the directions tell the values, on words that fitted no probe.
     - "selectivity": the same, less what they tell of values that were dealt to the words anew.
     """
-    assert key.directions is not None
-    assert key.exchanges is not None
     try:
         site, rows = answer
     except (TypeError, ValueError):
@@ -231,10 +201,9 @@ def _variable(key: Key, answer: Any, model: HookedTransformer) -> dict[str, floa
 
 @torch.no_grad()
 def _exchanged(
-    key: Key, site: str, along: Float[Tensor, "rank d_model"], model: HookedTransformer
+    key: VariableKey, site: str, along: Float[Tensor, "rank d_model"], model: HookedTransformer
 ) -> float:
     pairs = key.exchanges
-    assert pairs is not None
     source = activations(model, pairs.source, [site])[site]
 
     def exchange(stream: Tensor, hook: object) -> Tensor:
@@ -246,9 +215,8 @@ def _exchanged(
 
 
 def _probed(
-    key: Key, site: str, along: Float[np.ndarray, "rank d_model"], model: HookedTransformer
+    key: VariableKey, site: str, along: Float[np.ndarray, "rank d_model"], model: HookedTransformer
 ) -> dict[str, float]:
-    assert key.words.values is not None
     stream = activations(model, key.words.tokens, [site])[site].double().numpy() @ along.T
     values = key.words.values.double().numpy()
     half = len(values) // 2
@@ -269,12 +237,11 @@ def _probed(
 # -- the rule -------------------------------------------------------------------------------------
 
 
-def _rule(key: Key, answer: Any) -> dict[str, float]:
+def _rule(key: RuleKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """Of all words of the language's length: are all right, and how many (members and others weigh
     alike)?"""
-    start, accepting, moves = _automaton(key, answer)
+    start, accepting, moves = _automaton(answer)
     members, says = list[bool](), list[bool]()
-    assert key.member is not None
     for length in range(1, key.words.longest + 1):
         for word in product(key.words.symbols, repeat=length):
             state = start
@@ -290,7 +257,7 @@ def _balanced(right: Bool[np.ndarray, " word"], members: Bool[np.ndarray, " word
     return float((right[members].mean() + right[~members].mean()) / 2)
 
 
-def _automaton(key: Key, answer: Any) -> tuple[Any, set[Any], Mapping[Any, Mapping[str, Any]]]:
+def _automaton(answer: Any) -> tuple[Any, set[Any], Mapping[Any, Mapping[str, Any]]]:
     cure = 'give {"start": state, "accepting": [state], "moves": {state: {symbol: state}}}'
     try:
         start, accepting, moves = str(answer["start"]), answer["accepting"], answer["moves"]
@@ -303,9 +270,8 @@ def _automaton(key: Key, answer: Any) -> tuple[Any, set[Any], Mapping[Any, Mappi
     return start, accepts, table
 
 
-def _all_prefixes(key: Key) -> dict[str, Any]:
+def _all_prefixes(key: RuleKey) -> dict[str, Any]:
     """An automaton with a state per prefix, merged where all that may follow is the same."""
-    assert key.member is not None
     member, states = key.member, dict[tuple[object, ...], str]()
     moves: dict[str, dict[str, str]] = {}
     accepting: list[str] = []
@@ -327,20 +293,45 @@ def _all_prefixes(key: Key) -> dict[str, Any]:
 # -- lines ----------------------------------------------------------------------------------------
 
 
-def _lines(key: Key, answer: Any) -> dict[str, float]:
+def _lines(key: LineKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """Mean over words. Each training lacked half of the lines: is the right verdict the surer, the
     larger the sum of the influences of those that were there?"""
-    assert key.margins is not None
-    assert key.kept is not None
     values = _numbers(answer, (key.margins.shape[1], key.kept.shape[1]))
     return {"LDS": float(lds(key.margins, predicted(values, key.kept)).mean())}
 
 
-def _fitted(key: Key) -> Float[np.ndarray, "target line"]:
+def _fitted(key: LineKey) -> Any:
     """Influences whose sums are what was found in the trainings: there are more lines than
     trainings."""
-    assert key.margins is not None
-    assert key.kept is not None
     centred = key.margins - key.margins.mean(axis=0)
     kept = key.kept - key.kept.mean(axis=0)
-    return np.linalg.lstsq(kept, centred, rcond=None)[0].T
+    return np.linalg.lstsq(kept, centred, rcond=None)[0].T.tolist()
+
+
+# -- all of them ----------------------------------------------------------------------------------
+
+
+def _whole(key: PartKey | PositionKey) -> Any:
+    return key.inside.astype(float).tolist()
+
+
+def _where(key: VariableKey) -> Any:
+    return [key.sites[-1], key.directions.tolist()]
+
+
+GRADES: Mapping[Question, Callable[[Any, Any, HookedTransformer], dict[str, float]]] = {
+    "positions": _positions,
+    "parts": _parts,
+    "edges": _edges,
+    "variable": _variable,
+    "rule": _rule,
+    "lines": _lines,
+}
+ORACLES: Mapping[Question, Callable[[Any], Any]] = {
+    "positions": _whole,
+    "parts": _whole,
+    "edges": _whole,
+    "variable": _where,
+    "rule": _all_prefixes,
+    "lines": _fitted,
+}

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from analyses.scoring.paper import Words, read_network
+from analyses.scoring.paper import read_network, read_words
 from models.plants.record import PLAN
 
 TRUTH = (
@@ -117,7 +117,7 @@ def _functions(module: Any, lens: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def _answer(functions: Mapping[str, Callable[..., Any]], folder: Path) -> dict[str, Any]:
-    words, question = Words.read(folder)
+    words, question = read_words(folder)
     if question not in functions:
         return {"fault": NOT_ASKED}
     model, calls = read_network(folder), [0]

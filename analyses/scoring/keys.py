@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analyses.scoring.paper import Question, Words
+from analyses.scoring.paper import LineWords, PartWords, Question, VariableWords, Words
 from interp.circuits.graph import Graph
 from interp.explanations.games import Game, exact_shapley
 from models.languages.grammars.bounded import BOUNDED, Bounded
@@ -43,33 +43,87 @@ class Key:
     """The right answer to one question about one network.
 
     Attributes:
-        shapley: of "positions": the exact Shapley values of membership, where a hidden symbol may
-            be any symbol.
-        inside: of "positions": which are relevant, in that a minimal rationale has them. A
-            rationale is a set of positions that decides: all words that agree with the word there
-            have its verdict. Of "parts" and "edges": which of them the plan has.
-        directions: of "variable": an orthonormal basis of those in which it differs, in rows.
-        sites: of "variable": the hooks at which it is there, and is still read later.
-        exchanges: of "variable".
-        member: of "rule".
-        margins: of "lines": the log odds of the right verdict after trainings without some lines.
-        kept: of "lines": which lines each of these trainings had.
-        untrained: of "lines": what is told beside the untrained network, which has no other
-            checkpoint.
+        words: what a lens is told.
+        variable: of "variable": its name.
     """
 
     question: Question
     words: Words
-    variable: str = ""
-    shapley: Float[np.ndarray, "word time"] | None = None
-    inside: Bool[np.ndarray, "*items"] | None = None
-    directions: Float[np.ndarray, "rank d_model"] | None = None
-    sites: Sequence[str] = ()
-    exchanges: Exchanges | None = None
-    member: Callable[[Word], bool] | None = field(default=None, repr=False)
-    margins: Float[np.ndarray, "training target"] | None = None
-    kept: Bool[np.ndarray, "training line"] | None = None
-    untrained: Words | None = None
+    variable: str = field(default="", kw_only=True)
+
+    @property
+    def untrained(self) -> Words:
+        """What a lens is told beside the untrained network."""
+        return self.words
+
+
+@dataclass(frozen=True)
+class PartKey(Key):
+    """The right answer to "parts" or "edges".
+
+    Attributes:
+        inside: which of them the plan has.
+    """
+
+    words: PartWords
+    inside: Bool[np.ndarray, " item"]
+
+
+@dataclass(frozen=True)
+class PositionKey(Key):
+    """The right answer to "positions".
+
+    Attributes:
+        inside: which are relevant, in that a minimal rationale has them. A rationale is a set of
+            positions that decides: all words that agree with the word there have its verdict.
+        shapley: the exact Shapley values of membership, where a hidden symbol may be any symbol.
+    """
+
+    inside: Bool[np.ndarray, "word time"]
+    shapley: Float[np.ndarray, "word time"]
+
+
+@dataclass(frozen=True)
+class VariableKey(Key):
+    """The right answer to "variable".
+
+    Attributes:
+        directions: an orthonormal basis of those in which it differs, in rows.
+        sites: the hooks at which it is there, and is still read later.
+        exchanges: those that score the answer.
+    """
+
+    words: VariableWords
+    directions: Float[np.ndarray, "rank d_model"]
+    sites: Sequence[str]
+    exchanges: Exchanges
+
+
+@dataclass(frozen=True)
+class RuleKey(Key):
+    """The right answer to "rule": whether a word is in the language."""
+
+    member: Callable[[Word], bool] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class LineKey(Key):
+    """The right answer to "lines".
+
+    Attributes:
+        start: what is told beside the untrained network, which has no other checkpoint.
+        margins: the log odds of the right verdict after trainings without some lines.
+        kept: which lines each of these trainings had.
+    """
+
+    words: LineWords
+    start: LineWords
+    margins: Float[np.ndarray, "training target"]
+    kept: Bool[np.ndarray, "training line"]
+
+    @property
+    def untrained(self) -> Words:
+        return self.start
 
 
 def keys(made: Plant, questions: Sequence[Question]) -> list[Key]:
@@ -131,10 +185,12 @@ class _Drawn:
         ids = self.program.vocabulary.ids
         return torch.tensor([[BOS_ID, *(ids[symbol] for symbol in word)] for word in words])
 
-    def told(self, words: Sequence[Word], **more: Any) -> Words:
+    def told(self, words: Sequence[Word]) -> dict[str, Any]:
+        """The fields of ``Words``."""
         at = 0 if self.program.ahead else LENGTH
-        own = (self.tokens(words), END_ID, at, tuple(self.of.symbols), self.of.longest)
-        return Words(*own, seed=int(self.rng.integers(2**31)), **more)
+        seed = int(self.rng.integers(2**31))
+        about = {"symbols": tuple(self.of.symbols), "longest": self.of.longest, "seed": seed}
+        return {"tokens": self.tokens(words), "token": END_ID, "at": at} | about
 
     def positions(self) -> list[Key]:
         words, of = self.all, self.of
@@ -154,9 +210,9 @@ class _Drawn:
             return shares[tuple(batch.T)]
 
         shapley = [exact_shapley(Game(membership, places[i], places)) for i in chosen]
-        own = self.told([words[i] for i in chosen])
         which = np.array([each for _, each in found])
-        return [Key("positions", own, inside=which, shapley=np.array(shapley))]
+        asked = Words(**self.told([words[i] for i in chosen]))
+        return [PositionKey("positions", asked, which, np.array(shapley))]
 
     def pairs(self) -> tuple[list[Word], list[Word]]:
         """Words of both verdicts in turn, each with a near word of the other verdict."""
@@ -190,8 +246,8 @@ class _Drawn:
         if inside.all():
             return []
         clean, others = self.pairs()
-        own = {question: tuple(names), "counterfactuals": self.tokens(others)}
-        return [Key(question, self.told(clean, **own), inside=inside)]
+        told = self.told(clean) | {"counterfactuals": self.tokens(others), question: tuple(names)}
+        return [PartKey(question, PartWords(**told), inside)]
 
     def variable(self) -> list[Key]:
         """Two copies of a variable are one: both are exchanged, and what differs with its values is
@@ -206,8 +262,8 @@ class _Drawn:
             fit, test = drawn
             words = [self.all[i] for i in self.rng.permutation(len(self.all))[:100]]
             values = np.array([self.program.trace(word)[name] for word in words])
-            told = self.told(
-                words,
+            told = VariableWords(
+                **self.told(words),
                 values=torch.tensor(values).float(),
                 base=fit.base,
                 source=fit.source,
@@ -215,9 +271,7 @@ class _Drawn:
                 sites=self._stream(),
             )
             differs, there = self._differs(name, values), self._there(name)
-            found.append(
-                Key("variable", told, name, directions=differs, sites=there, exchanges=test)
-            )
+            found.append(VariableKey("variable", told, differs, there, test, variable=name))
         return found
 
     def _copies(self, name: str) -> list[Variable]:
@@ -270,7 +324,7 @@ class _Drawn:
         return Exchanges(self.tokens(base), self.tokens(source), np.array(says))
 
     def rule(self) -> list[Key]:
-        return [Key("rule", self.told(self.all[:1]), member=self.of.member)]
+        return [RuleKey("rule", Words(**self.told(self.all[:1])), self.of.member)]
 
 
 def _one_hot(values: Float[np.ndarray, "word pos size"]) -> bool:

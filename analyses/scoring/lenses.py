@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
 
 from analyses.scoring.lenses_of_lines import OF_LINES
-from analyses.scoring.paper import Words
+from analyses.scoring.paper import LineWords, PartWords, VariableWords, Words
 from interp.automata.extraction import extract
 from interp.automata.passive.merging import rpni
 from interp.causal.ablation import ablate
@@ -31,7 +31,7 @@ from interp.heads.logit_attribution import direct_logit_attribution
 from interp.model import activations
 from interp.probing.steering import direction
 
-Lens = Mapping[str, Callable[[Any, Words], Any]]
+Lens = Mapping[str, Callable[[Any, Any], Any]]
 HIDDEN_BY = 8
 """Words whose symbols take the places of hidden ones."""
 SAMPLES = 64
@@ -70,31 +70,29 @@ def explained(name: str, model: Any, words: Words) -> Any:
 
 
 def edge_scores(
-    method: Method, direction: Direction, model: Any, words: Words
+    method: Method, direction: Direction, model: Any, words: PartWords
 ) -> dict[tuple[str, str], float]:
     """The mean size of the effect of each edge over all pairs."""
-    assert words.counterfactuals is not None
     pairs = words.tokens, words.counterfactuals
     table = edge_effects(model, *pairs, words.metric, [method], [direction], steps=5)
     sizes = table.assign(size=table["effect"].abs()).groupby(["sender", "receiver"])["size"].mean()
     return {Edge(*edge): float(size) for edge, size in sizes.fillna(0.0).items()}
 
 
-def by_edge(method: Method, direction: Direction, model: Any, words: Words) -> Any:
+def by_edge(method: Method, direction: Direction, model: Any, words: PartWords) -> Any:
     """An edge's score."""
     scores = edge_scores(method, direction, model, words)
     return [scores[Edge(*edge)] for edge in words.edges]
 
 
-def _by_sender(method: Method, direction: Direction, model: Any, words: Words) -> Any:
+def _by_sender(method: Method, direction: Direction, model: Any, words: PartWords) -> Any:
     """A part's score is the largest of the edges that leave it."""
     scores = edge_scores(method, direction, model, words)
     return [max(v for (sender, _), v in scores.items() if sender == part) for part in words.parts]
 
 
-def patched(model: Any, words: Words) -> Any:
+def patched(model: Any, words: PartWords) -> Any:
     """The mean size of what a part's output of the other word does at its best position."""
-    assert words.counterfactuals is not None
     pairs = words.tokens, words.counterfactuals
     table = patch(model, *pairs, words.metric, ["z", "mlp_out"])
     names = [
@@ -108,7 +106,7 @@ def patched(model: Any, words: Words) -> Any:
     return [float(best.get(part, 0.0)) for part in words.parts]
 
 
-def ablated(model: Any, words: Words) -> Any:
+def ablated(model: Any, words: PartWords) -> Any:
     """The mean change of the verdict when the mean over words stands in for a part's output."""
     table = ablate(model, words.tokens, words.tokens >= 0, words.metric, "mean")
     size = (table["after"] - table["before"]).abs().groupby(table["part"]).mean().to_dict()
@@ -124,7 +122,7 @@ def ablated(model: Any, words: Words) -> Any:
     return [size[part] for part in words.parts]
 
 
-def direct(model: Any, words: Words) -> Any:
+def direct(model: Any, words: PartWords) -> Any:
     """How much a part's direct share of the verdict differs between words."""
     at = torch.full((len(words.tokens),), words.at)
     table = direct_logit_attribution(model, words.tokens, at, words.token)
@@ -135,13 +133,12 @@ def direct(model: Any, words: Words) -> Any:
 # -- a variable -----------------------------------------------------------------------------------
 
 
-def _streams(model: Any, words: Words) -> dict[str, np.ndarray]:
+def _streams(model: Any, words: VariableWords) -> dict[str, np.ndarray]:
     streams = activations(model, words.tokens, words.sites)
     return {site: x.double().numpy().reshape(-1, x.shape[-1]) for site, x in streams.items()}
 
 
-def _values(words: Words) -> np.ndarray:
-    assert words.values is not None
+def _values(words: VariableWords) -> np.ndarray:
     values = words.values.double().numpy()
     return values.reshape(-1, values.shape[-1])
 
@@ -156,21 +153,21 @@ def _best_site(streams: Mapping[str, np.ndarray], values: np.ndarray) -> str:
     return next(site for site, r2 in told.items() if r2 >= max(told.values()) - 0.01)
 
 
-def probed(model: Any, words: Words) -> Any:
+def probed(model: Any, words: VariableWords) -> Any:
     """What a ridge probe reads: its weights at the first of the best sites."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(np.atleast_2d(Ridge(1e-3).fit(streams[site], values).coef_))
 
 
-def written(model: Any, words: Words) -> Any:
+def written(model: Any, words: VariableWords) -> Any:
     """How the stream changes with the values: least squares from values to the stream."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(Ridge(1e-3).fit(values, streams[site]).coef_.T)
 
 
-def steered(model: Any, words: Words) -> Any:
+def steered(model: Any, words: VariableWords) -> Any:
     """For each number or category, the difference of means that steering uses."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
@@ -179,7 +176,7 @@ def steered(model: Any, words: Words) -> Any:
     return site, _span(np.array(rows))
 
 
-def _partial_squares(model: Any, words: Words) -> Any:
+def _partial_squares(model: Any, words: VariableWords) -> Any:
     """The directions of partial least squares, as many as the values have."""
     streams, values = _streams(model, words), _values(words)
     site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
@@ -187,25 +184,22 @@ def _partial_squares(model: Any, words: Words) -> Any:
     return site, _span(found.x_weights_.T)
 
 
-def principal(model: Any, words: Words) -> Any:
+def principal(model: Any, words: VariableWords) -> Any:
     """The first principal components of the stream, which look at no values."""
     streams, values = _streams(model, words), _values(words)
     site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
     return site, PCA(int(max(1, rank))).fit(streams[site]).components_
 
 
-def _aligned_where_probed(model: Any, words: Words) -> Any:
+def _aligned_where_probed(model: Any, words: VariableWords) -> Any:
     """``aligned`` at the site that a ridge probe chooses."""
     site = _best_site(_streams(model, words), _values(words))
     return aligned(model, replace(words, sites=(site,)))
 
 
-def aligned(model: Any, words: Words) -> Any:
+def aligned(model: Any, words: VariableWords) -> Any:
     """Distributed alignment search (Geiger et al. 2024): directions whose exchange at every
     position gives the right verdict; the site is the first where it does most often."""
-    assert words.base is not None
-    assert words.source is not None
-    assert words.accepted is not None
     values = _values(words)
     rank = int(max(1, np.linalg.matrix_rank(values - values.mean(axis=0))))
     every = torch.arange(words.base.shape[1]).expand(words.base.shape)
@@ -221,7 +215,7 @@ def aligned(model: Any, words: Words) -> Any:
     return best[1:]
 
 
-def _whole_stream(model: Any, words: Words) -> Any:
+def _whole_stream(model: Any, words: VariableWords) -> Any:
     """All directions at the first site where the values can be told: the stream itself."""
     streams, values = _streams(model, words), _values(words)
     return _best_site(streams, values), np.eye(model.cfg.d_model)[:64]
@@ -289,7 +283,7 @@ def _random_values(model: Any, words: Words) -> Any:
     return _random(len(words.tokens), words.tokens.shape[1] - 1, words=words)
 
 
-def _random_site(model: Any, words: Words) -> Any:
+def _random_site(model: Any, words: VariableWords) -> Any:
     rng = np.random.default_rng(words.seed)
     return str(rng.choice(words.sites)), rng.normal(size=(1, model.cfg.d_model))
 
@@ -301,8 +295,7 @@ def _random_rule(model: Any, words: Words) -> Any:
     return {"start": 0, "accepting": [s for s in moves if rng.random() < 0.5], "moves": moves}
 
 
-def _random_lines(model: Any, words: Words) -> Any:
-    assert words.lines is not None
+def _random_lines(model: Any, words: LineWords) -> Any:
     return _random(len(words.tokens), len(words.lines), words=words)
 
 

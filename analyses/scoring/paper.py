@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -41,9 +41,9 @@ ALL = slice(None)
 TENSORS, ABOUT, NETWORK = "words.safetensors", "paper.json", "network.safetensors"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Words:
-    """What a lens is told.
+    """What a lens is told, whatever it is asked.
 
     Attributes:
         tokens: token ids with BOS; all words have one length, but those of "lines", which are
@@ -54,21 +54,6 @@ class Words:
         symbols: what words are made of; the first has the id 2, after BOS and END.
         longest: the most symbols of a word of the language.
         seed: for a lens that draws.
-        counterfactuals: of "parts" and "edges": row i has the other verdict than row i of
-            ``tokens``, and differs from it in few symbols.
-        values: of "variable": its value at each position. A category is one-hot.
-        base, source, accepted: of "variable", for a lens that learns from interventions: row i of
-            ``base`` is accepted or not, as said, if the variable has the values that it has in row
-            i of ``source``, at every position.
-        parts: of "parts": "L0H1" is a head, "L0 mlp" an MLP.
-        edges: of "edges": from what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k",
-            "L1 mlp", "logits").
-        sites: of "variable": the hooks of the residual stream, in the order of computation.
-        right: of "lines": is yes the right verdict on the word?
-        ends: of "lines": the position of the last symbol of each word; it has the verdict.
-        lines, labels, line_ends: of "lines": what the network was trained on, in the same form.
-        weights: of "lines": all weights side by side at each checkpoint; see ``checkpoints``.
-        rates: of "lines": the learning rates from each checkpoint to the next one, summed.
     """
 
     tokens: Int[Tensor, "word pos"]
@@ -77,21 +62,6 @@ class Words:
     symbols: tuple[str, ...]
     longest: int
     seed: int = 0
-    counterfactuals: Int[Tensor, "word pos"] | None = None
-    values: Float[Tensor, "word pos size"] | None = None
-    base: Int[Tensor, "pair pos"] | None = None
-    source: Int[Tensor, "pair pos"] | None = None
-    accepted: Bool[Tensor, " pair"] | None = None
-    parts: tuple[str, ...] = ()
-    edges: tuple[tuple[str, str], ...] = ()
-    sites: tuple[str, ...] = ()
-    right: Bool[Tensor, " word"] | None = None
-    ends: Int[Tensor, " word"] | None = None
-    lines: Int[Tensor, "line line_pos"] | None = None
-    labels: Bool[Tensor, " line"] | None = None
-    line_ends: Int[Tensor, " line"] | None = None
-    weights: Float[Tensor, "checkpoint weight"] | None = None
-    rates: tuple[float, ...] = ()
 
     @property
     def metric(self) -> ReadAt:
@@ -104,27 +74,86 @@ class Words:
         at = self.at and tokens.shape[1] - 1
         return model(tokens)[:, at, self.token]
 
+    def write(self, folder: Path, question: Question) -> None:
+        """Puts it into a folder, for another process."""
+        tensors = {k: v.contiguous() for k, v in vars(self).items() if isinstance(v, Tensor)}
+        save_file(tensors, folder / TENSORS)
+        about = {k: v for k, v in vars(self).items() if k not in tensors}
+        (folder / ABOUT).write_bytes(as_json(about | {"question": question}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartWords(Words):
+    """What a lens is told of "parts" and "edges".
+
+    Attributes:
+        counterfactuals: row i has the other verdict than row i of ``tokens``, and differs from it
+            in few symbols.
+        parts: of "parts": "L0H1" is a head, "L0 mlp" an MLP.
+        edges: of "edges": from what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k",
+            "L1 mlp", "logits").
+    """
+
+    counterfactuals: Int[Tensor, "word pos"]
+    parts: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariableWords(Words):
+    """What a lens is told of a variable.
+
+    Attributes:
+        values: its value at each position. A category is one-hot.
+        sites: the hooks of the residual stream, in the order of computation.
+        base, source, accepted: for a lens that learns from interventions: row i of ``base`` is
+            accepted or not, as said, if the variable has the values that it has in row i of
+            ``source``, at every position.
+    """
+
+    values: Float[Tensor, "word pos size"]
+    sites: tuple[str, ...]
+    base: Int[Tensor, "pair pos"]
+    source: Int[Tensor, "pair pos"]
+    accepted: Bool[Tensor, " pair"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineWords(Words):
+    """What a lens is told of training lines.
+
+    Attributes:
+        right: is yes the right verdict on the word?
+        ends: the position of the last symbol of each word; it has the verdict.
+        lines, labels, line_ends: what the network was trained on, in the same form.
+        weights: all weights side by side at each checkpoint; see ``checkpoints``.
+        rates: the learning rates from each checkpoint to the next one, summed.
+    """
+
+    right: Bool[Tensor, " word"]
+    ends: Int[Tensor, " word"]
+    lines: Int[Tensor, "line line_pos"]
+    labels: Bool[Tensor, " line"]
+    line_ends: Int[Tensor, " line"]
+    weights: Float[Tensor, "checkpoint weight"]
+    rates: tuple[float, ...]
+
     def margins(self, model: HookedModel, rows: slice = ALL) -> Float[Tensor, " word"]:
-        """Of "lines": the log odds of the right verdict on each word, with a gradient.
+        """The log odds of the right verdict on each word, with a gradient.
 
         Args:
             rows: the words that are asked for.
         """
-        assert self.right is not None
-        assert self.ends is not None
         return self._margins(model, self.tokens[rows], self.ends[rows], self.right[rows])
 
     def line_losses(self, model: HookedModel, rows: slice = ALL) -> Float[Tensor, " line"]:
-        """Of "lines": what each line costs in training, in nats, with a gradient.
+        """What each line costs in training, in nats, with a gradient.
 
         Args:
             rows: the lines that are asked for.
         """
-        assert self.lines is not None
-        assert self.line_ends is not None
-        assert self.labels is not None
-        own = self.lines[rows], self.line_ends[rows], self.labels[rows]
-        return -logsigmoid(self._margins(model, *own))
+        lines = self.lines[rows], self.line_ends[rows], self.labels[rows]
+        return -logsigmoid(self._margins(model, *lines))
 
     def _margins(
         self, model: HookedModel, tokens: Tensor, ends: Tensor, labels: Tensor
@@ -133,31 +162,34 @@ class Words:
         return torch.where(labels, logits, -logits)
 
     def checkpoints(self, model: HookedTransformer) -> Iterator[tuple[float, HookedTransformer]]:
-        """Of "lines": the network during its training, with its rate (``rates``); the last is the
-        network itself."""
-        assert self.weights is not None
+        """The network during its training, with its rate (``rates``); the last is the network
+        itself."""
         for rate, weights in zip(self.rates, self.weights, strict=True):
             earlier = deepcopy(model)
             vector_to_parameters(weights, earlier.parameters())
             yield rate, earlier
 
-    def write(self, folder: Path, question: Question) -> None:
-        """Puts it into a folder, for another process."""
-        all_fields = {each.name: getattr(self, each.name) for each in fields(self)}
-        tensors = {k: v.contiguous() for k, v in all_fields.items() if isinstance(v, Tensor)}
-        save_file(tensors, folder / TENSORS)
-        about = {k: v for k, v in all_fields.items() if v is not None and k not in tensors}
-        (folder / ABOUT).write_bytes(as_json(about | {"question": question}))
 
-    @classmethod
-    def read(cls, folder: Path) -> tuple[Words, Question]:
-        """What ``write`` put there."""
-        known: dict[str, Any] = json.loads((folder / ABOUT).read_text())
-        question = known.pop("question")
-        known |= {name: tuple(known[name]) for name in ("symbols", "parts", "sites", "rates")}
-        known["edges"] = tuple(map(tuple, known["edges"]))
-        known |= load_file(folder / TENSORS)
-        return cls(**known), question
+PAPERS: Mapping[Question, type[Words]] = {
+    "positions": Words,
+    "parts": PartWords,
+    "edges": PartWords,
+    "variable": VariableWords,
+    "rule": Words,
+    "lines": LineWords,
+}
+
+
+def read_words(folder: Path) -> tuple[Words, Question]:
+    """What ``Words.write`` put into a folder."""
+    about: dict[str, Any] = json.loads((folder / ABOUT).read_text())
+    question: Question = about.pop("question")
+    about = {name: _as_tuple(value) for name, value in about.items()}
+    return PAPERS[question](**about | load_file(folder / TENSORS)), question
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def write_network(model: HookedTransformer, folder: Path) -> None:

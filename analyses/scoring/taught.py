@@ -19,8 +19,8 @@ from analyses.options.training import Influence
 from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import target_words
 from analyses.questions.training.of_lines.views import rates
-from analyses.scoring.keys import Key
-from analyses.scoring.paper import Words
+from analyses.scoring.keys import LineKey
+from analyses.scoring.paper import LineWords
 from models.base import LanguageModel
 from models.languages.vocabulary import END_ID
 from models.runs.files import locked
@@ -38,7 +38,7 @@ RUN, KEPT = "run", "taught"
 
 def taught(
     language: str, seed: int, where: Path
-) -> tuple[HookedTransformer, HookedTransformer, Key]:
+) -> tuple[HookedTransformer, HookedTransformer, LineKey]:
     """A trained network, the same before its first step, and what is asked about its lines.
 
     The first call trains the network and ``TRAININGS`` others on half of its lines; they are kept.
@@ -54,7 +54,7 @@ def taught(
     steps = run.steps()
     models = [run.model(step) for step in steps]
     weights = torch.stack([parameters_to_vector(m.parameters()).detach() for m in models])
-    told = Words(
+    told = LineWords(
         tokens=torch.as_tensor(words.tokens),
         token=END_ID,
         at=-1,
@@ -70,7 +70,7 @@ def taught(
         rates=tuple(rates(run, steps)),
     )
     start = replace(told, weights=weights[:1], rates=(1.0,))
-    key = Key("lines", told, untrained=start, margins=margins, kept=kept)
+    key = LineKey("lines", told, start, margins, kept)
     return _decoder(models[-1]), _decoder(models[0]), key
 
 

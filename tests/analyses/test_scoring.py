@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,8 @@ from analyses.scoring import board, keys, lenses, planted
 from analyses.scoring.door import Door, Reply
 from analyses.scoring.grades import MAIN, PROXIES, TRUTH, grade, oracle, ranking
 from analyses.scoring.inside import as_lists
-from analyses.scoring.keys import Key, basis, rationales, relevant
-from analyses.scoring.paper import (
-    OF_PLANTS,
-    Question,
-    Words,
-    read_network,
-    write_network,
-)
+from analyses.scoring.keys import basis, rationales, relevant
+from analyses.scoring.paper import OF_PLANTS, Question, read_network, read_words, write_network
 from analyses.scoring.summary import ALL, compact, meta_score, summed_up
 from models.errors import UserError
 from models.languages.grammars.bounded import BOUNDED
@@ -94,7 +88,7 @@ def made() -> Plant:
 
 
 @pytest.fixture(scope="module")
-def asked(made: Plant) -> dict[Question, Key]:
+def asked(made: Plant) -> dict[Question, Any]:
     return {key.question: key for key in keys.keys(made, OF_PLANTS)}
 
 
@@ -144,10 +138,9 @@ def test_the_truth_itself_gets_full_marks(program: str, setting: str) -> None:
 
 
 def test_values_of_a_word_by_shapley_get_a_cosine_of_one(
-    made: Plant, asked: dict[Question, Key]
+    made: Plant, asked: dict[Question, Any]
 ) -> None:
     key = asked["positions"]
-    assert key.shapley is not None
     assert grade(key, key.shapley.tolist(), made.model)["cosine to Shapley values"] == 1
     members = np.array([word.count(2) > 3 for word in key.words.tokens[:, 1:].tolist()])
     total = key.shapley.sum(axis=1)
@@ -155,16 +148,15 @@ def test_values_of_a_word_by_shapley_get_a_cosine_of_one(
 
 
 @pytest.mark.parametrize("question", ["positions", "parts", "edges"])
-def test_random_values_are_at_chance(question: Question, asked: dict[Question, Key]) -> None:
-    rng, inside = np.random.default_rng(0), asked[question].inside
-    assert inside is not None
-    rows = np.atleast_2d(inside)
+def test_random_values_are_at_chance(question: Question, asked: dict[Question, Any]) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.atleast_2d(asked[question].inside)
     draws = [ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in range(50)]
     assert np.mean(draws) == pytest.approx(0.5, abs=0.06)
 
 
 def test_a_wrong_site_and_other_directions_are_not_where_a_variable_lives(
-    made: Plant, asked: dict[Question, Key]
+    made: Plant, asked: dict[Question, Any]
 ) -> None:
     key, width = asked["variable"], made.model.config.d_model
     site, rows = as_lists(oracle(key))
@@ -199,12 +191,12 @@ def test_a_program_follows_what_a_variable_is_given() -> None:
 
 
 def test_a_network_and_words_come_through_unchanged(
-    tmp_path: Path, made: Plant, asked: dict[Question, Key]
+    tmp_path: Path, made: Plant, asked: dict[Question, Any]
 ) -> None:
     write_network(made.model, tmp_path)
     for question, key in asked.items():
         key.words.write(tmp_path, question)
-        words, same = Words.read(tmp_path)
+        words, same = read_words(tmp_path)
         assert same == question
         for name, value in vars(key.words).items():
             other = getattr(words, name)
@@ -229,13 +221,13 @@ def test_a_network_and_words_come_through_unchanged(
     ],
 )
 def test_answers_of_another_form_are_told(
-    made: Plant, asked: dict[Question, Key], question: Question, answer: object, said: str
+    made: Plant, asked: dict[Question, Any], question: Question, answer: object, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
         grade(asked[question], answer, made.model)
 
 
-def test_directions_of_length_zero_are_told(made: Plant, asked: dict[Question, Key]) -> None:
+def test_directions_of_length_zero_are_told(made: Plant, asked: dict[Question, Any]) -> None:
     key = asked["variable"]
     rows = [[0.0] * made.model.config.d_model]
     with pytest.raises(ValueError, match="directions are zero"):
@@ -255,7 +247,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 @pytest.mark.slow
 def test_a_fault_is_one_line_and_a_zero(
-    door: Door, made: Plant, asked: dict[Question, Key]
+    door: Door, made: Plant, asked: dict[Question, Any]
 ) -> None:
     key = asked["parts"]
     own = (made.model, key.words, key.question)
@@ -356,7 +348,7 @@ def test_names_that_nobody_knows_are_told() -> None:
 
 
 def test_the_labs_own_lenses_answer_each_in_the_right_form(
-    made: Plant, asked: dict[Question, Key]
+    made: Plant, asked: dict[Question, Any]
 ) -> None:
     for lens, functions in lenses.LENSES.items():
         for question, function in functions.items():

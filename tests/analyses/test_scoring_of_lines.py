@@ -17,15 +17,15 @@ from analyses.scoring import board, lenses, taught
 from analyses.scoring.door import Door, Reply
 from analyses.scoring.grades import grade, oracle
 from analyses.scoring.inside import as_lists
-from analyses.scoring.keys import Key
+from analyses.scoring.keys import LineKey
 from analyses.scoring.lenses_of_lines import OF_LINES
-from analyses.scoring.paper import Words, write_network
+from analyses.scoring.paper import read_words, write_network
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.without_lines import lines_of
 from models.transformer.model import HookedTransformer
 
-Network = tuple[HookedTransformer, HookedTransformer, Key, Run]
+Network = tuple[HookedTransformer, HookedTransformer, LineKey, Run]
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,7 @@ def test_it_is_told_what_the_network_was_taught(small: Network) -> None:
     with torch.no_grad():
         torch.testing.assert_close(key.words.line_losses(model), losses(run, model, lines))
         torch.testing.assert_close(key.words.margins(model), margins_of(run, model, words))
-    assert key.margins is not None
     assert key.margins.shape == (6, 4)
-    assert key.kept is not None
     assert (key.kept.sum(axis=1) == 12).all()
     for (_, own), step in zip(key.words.checkpoints(model), run.steps(), strict=True):
         for a, b in zip(own.parameters(), run.model(step).parameters(), strict=True):
@@ -62,7 +60,6 @@ def test_it_is_told_what_the_network_was_taught(small: Network) -> None:
 
 def test_beside_the_untrained_network_no_other_checkpoint_is_shown(small: Network) -> None:
     _, untrained, key, run = small
-    assert key.untrained is not None
     ((rate, own),) = key.untrained.checkpoints(untrained)
     assert rate == 1
     for a, b, c in zip(
@@ -76,7 +73,7 @@ def test_words_and_weights_come_through_unchanged(small: Network, tmp_path: Path
     model, _, key, _ = small
     write_network(model, tmp_path)
     key.words.write(tmp_path, "lines")
-    words, question = Words.read(tmp_path)
+    words, question = read_words(tmp_path)
     assert question == "lines"
     for name, value in vars(key.words).items():
         other = getattr(words, name)
