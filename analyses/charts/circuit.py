@@ -9,7 +9,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, figures
+from analyses.charts.marks import curve, dots
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, colours, figures
 
 COLOURS = {
     "exact": TRAINED,
@@ -46,31 +47,27 @@ def curve_chart(result: Answer) -> ChartType:
     asked = f", {result.arguments['direction']}"
     curves = result.findings["curves"]
     shown = {name.removesuffix(asked): values for name, values in curves.items()}
+    measures = ["faithfulness", "completeness"]
     rows = pd.concat(
-        [
-            pd.DataFrame(values).assign(ranking=name)
-            for name, values in shown.items()
-            if name in COLOURS
-        ]
-    ).melt(["ranking", "edges"], ["faithfulness", "completeness"], "measure")
-    goal = pd.DataFrame({"value": [result.arguments["goal"]]})
-    line = (
-        alt.Chart(rows)
-        .mark_line(point=alt.OverlayMarkDef(size=16), clip=True)
-        .encode(
-            x=alt.X("edges:Q", title="edges in the circuit"),
-            y=alt.Y("value:Q", title="faithfulness (dashed: completeness)").scale(
-                domain=[-0.2, 1.4]
-            ),
-            color=alt.Color("ranking:N", title="edges ranked by")
-            .scale(domain=list(COLOURS), range=list(COLOURS.values()))
-            .legend(orient="bottom"),
-            strokeDash=alt.StrokeDash("measure:N", legend=None).scale(
-                domain=["faithfulness", "completeness"], range=[[1, 0], [4, 3]]
-            ),
-            tooltip=["ranking", "measure", "edges", *figures("value")],
-        )
+        pd.DataFrame(values).assign(ranking=name)
+        for name, values in shown.items()
+        if name in COLOURS
+    ).melt(["ranking", "edges"], measures, "measure")
+    dashes = alt.Scale(domain=measures, range=[[1, 0], [4, 3]])
+    title = "faithfulness (dashed: completeness)"
+    line = curve(
+        rows,
+        alt.X("edges:Q", title="edges in the circuit"),
+        alt.Y("value:Q", title=title).scale(domain=[-0.2, 1.4], clamp=True),
+        ["ranking", "measure", "edges", *figures("value")],
+        colours(
+            "ranking", list(COLOURS), list(COLOURS.values()), "edges ranked by", orient="bottom"
+        ),
+        ends=None,
+        size=16,
+        strokeDash=alt.StrokeDash("measure:N", scale=dashes, legend=None),
     )
+    goal = pd.DataFrame({"value": [result.arguments["goal"]]})
     rule = alt.Chart(goal).mark_rule(color=QUIET, strokeDash=[2, 2]).encode(y="value:Q")
     return (line + rule).properties(width=380, height=240)
 
@@ -81,17 +78,15 @@ def agreement_chart(table: pd.DataFrame) -> ChartType:
     rows["edge"] = rows["sender"] + " → " + rows["receiver"]
     ends = [float(rows["exact"].min()), float(rows["exact"].max())]
     diagonal = alt.Chart(pd.DataFrame({"x": ends})).mark_line(color=QUIET, strokeDash=[2, 2])
-    points = (
-        alt.Chart(rows)
-        .mark_circle(size=36, opacity=0.7)
-        .encode(
-            x=alt.X("exact:Q", title="exact effect"),
-            y=alt.Y("estimate:Q", title="approximation"),
-            color=alt.Color("method:N", title=None)
-            .scale(domain=ESTIMATES, range=[COLOURS[name] for name in ESTIMATES])
-            .legend(orient="bottom"),
-            tooltip=["edge", "method", *figures("exact", "estimate")],
-        )
+    colors = [COLOURS[name] for name in ESTIMATES]
+    points = dots(
+        rows,
+        alt.X("exact:Q", title="exact effect"),
+        alt.Y("estimate:Q", title="approximation"),
+        ["edge", "method", *figures("exact", "estimate")],
+        colours("method", ESTIMATES, colors, orient="bottom"),
+        ends=None,
+        size=36,
     )
     return (points + diagonal.encode(x="x:Q", y="x:Q")).properties(width=240, height=240)
 

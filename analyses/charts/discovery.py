@@ -11,7 +11,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import figures
+from analyses.charts.marks import curve, heat, points, white_where
+from analyses.charts.theme import colours, figures, share
 from interp.statistics import wilson
 
 BY = {"lines": "lines", "noise": "noise", "disfluent": "disfluent"}
@@ -21,21 +22,20 @@ OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 
 
 def length_chart(found: Mapping[str, Any]) -> ChartType:
-    """Held-out lines that the rule and the network get right, by length."""
+    """How often the rule and the network are right on held-out lines, by their length."""
     rows = [
         {"length": row["length"], "lines": row["count"], "who": who, "right": row[who]}
         for row in found["by_length"]
         for who in ("rule", "network")
     ]
-    base = alt.Chart(pd.DataFrame(rows)).encode(
-        x=alt.X("length:Q", title="symbols in the line").axis(tickMinStep=1),
-        y=alt.Y("right:Q", title="held-out lines right").scale(domain=[0, 1]).axis(format="%"),
-        color=alt.Color("who:N", title=None, sort=["rule", "network"]),
-        tooltip=["length", "lines", "who", alt.Tooltip("right:Q", format=".1%")],
-    )
-    return (base.mark_line() + base.mark_point(filled=True, size=40)).properties(
-        width=420, height=180
-    )
+    return curve(
+        pd.DataFrame(rows),
+        alt.X("length:Q", title="symbols in the line").axis(tickMinStep=1),
+        share(alt.Y, "right", "held-out lines right"),
+        ["length", "lines", "who", alt.Tooltip("right:Q", format=".1%")],
+        colours("who", ["rule", "network"], orient="right"),
+        ends=None,
+    ).properties(width=420, height=180)
 
 
 def heads_chart(found: Mapping[str, Any]) -> ChartType:
@@ -48,26 +48,17 @@ def heads_chart(found: Mapping[str, Any]) -> ChartType:
     ]
     order = [t for t in dict.fromkeys(table["transition"]) if t[0] != "c"] + ["control: none"]
     largest = float(table["moved"].abs().max()) or 1.0
-    base = alt.Chart(table).encode(
-        x=alt.X("head:N", title=None).axis(labelAngle=0),
-        y=alt.Y("transition:N", title="the automaton moves", sort=order),
-        tooltip=[
-            "transition",
-            "head",
-            "pairs",
-            *figures("moved", "low", "high", "whole", digits=2),
-        ],
-    )
     scale = alt.Scale(scheme="purpleorange", domain=[-largest, largest], domainMid=0)
-    cells = base.mark_rect().encode(
-        color=alt.Color("moved:Q", title="logit moved", scale=scale),
-    )
-    strong = alt.datum["moved"] ** 2 > (0.6 * largest) ** 2
-    text = base.mark_text(fontSize=12).encode(
-        text=alt.Text("moved:Q", format=".1f"),
-        color=alt.when(strong).then(alt.value("white")).otherwise(alt.value("#333")),
-    )
-    return (cells + text).properties(width=alt.Step(52), height=alt.Step(26))
+    numbers = figures("moved", "low", "high", "whole", digits=2)
+    return heat(
+        table,
+        alt.X("head:N", title=None).axis(labelAngle=0),
+        alt.Y("transition:N", title="the automaton moves", sort=order),
+        ["transition", "head", "pairs", *numbers],
+        alt.Color("moved:Q", title="logit moved", scale=scale),
+        alt.Text("moved:Q", format=".1f"),
+        white_where(f"abs(datum.moved) > {0.6 * largest}"),
+    ).properties(width=alt.Step(52), height=alt.Step(26))
 
 
 def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
@@ -90,20 +81,23 @@ def by_class(table: pd.DataFrame) -> pd.DataFrame:
 
 def _classes_chart(table: pd.DataFrame) -> ChartType:
     """The mean accuracy of each way by class of automata, on lines as long and on longer ones."""
-    rows = by_class(table).melt(["class", "way"], ["SR", "LR"], "test", "right")
-    rows["test"] = rows["test"].map({"SR": "lines as long", "LR": "longer lines"})
+    tests = {"SR": "lines as long", "LR": "longer lines"}
+    rows = by_class(table).melt(["class", "way"], list(tests), "test", "right")
+    rows["test"] = rows["test"].map(tests)
     ways = list(dict.fromkeys(rows["way"]))
-    points = alt.Chart(rows).mark_point(filled=True, size=50, opacity=0.8)
-    return points.encode(
-        x=alt.X("right:Q", title="mean accuracy")
-        .scale(domain=[0.4, 1], clamp=True)
-        .axis(format="%"),
-        y=alt.Y("class:N", title=None, sort=list(dict.fromkeys(rows["class"]))),
+    across = alt.X("right:Q", title="mean accuracy").scale(domain=[0.4, 1], clamp=True)
+    picture = points(
+        rows,
+        across.axis(format="%"),
+        alt.Y("class:N", title=None, sort=list(dict.fromkeys(rows["class"]))),
+        ["class", "way", "test", alt.Tooltip("right:Q", format=".1%")],
+        colours("way", ways, orient="right"),
+        ends=None,
+        step=11,
         yOffset=alt.YOffset("way:N", sort=ways),
-        color=alt.Color("way:N", title=None, sort=ways),
-        column=alt.Column("test:N", title=None, sort=["lines as long", "longer lines"]),
-        tooltip=["class", "way", "test", alt.Tooltip("right:Q", format=".1%")],
-    ).properties(width=230, height=alt.Step(11))
+    )
+    by = alt.Column("test:N", title=None, sort=list(tests.values()))
+    return picture.properties(width=230).facet(column=by)
 
 
 def recovery_chart(result: Answer) -> ChartType:
@@ -113,37 +107,18 @@ def recovery_chart(result: Answer) -> ChartType:
     by = BY.get(result.arguments["study"], "family")
     ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
     table = shares(ruled, by)
-    ways = list(dict.fromkeys(table["way"]))
-    colour = alt.Color("way:N", title=None, sort=ways).legend(symbolOpacity=1)
-    share = alt.Y("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
-    tooltip: list[str | alt.Tooltip] = [
-        by,
-        "way",
-        "corpora",
-        alt.Tooltip("share:Q", format=".0%"),
-        *OUTCOMES,
-    ]
+    ways, title = list(dict.fromkeys(table["way"])), "recovered exactly"
+    color = colours("way", ways, orient="right", symbolOpacity=1)
+    tips = [by, "way", "corpora", alt.Tooltip("share:Q", format=".0%"), *OUTCOMES]
     if by == "family":
-        base = alt.Chart(table).encode(
-            y=alt.Y("family:N", sort=list(dict.fromkeys(table["family"])), title=None),
-            yOffset=alt.YOffset("way:N", sort=ways),
-            color=colour,
-            tooltip=tooltip,
-        )
-        across = alt.X("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
-        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
-        points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
-        return (ranges + points).properties(width=420, height=alt.Step(11))
-    scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
+        families, apart = list(dict.fromkeys(table["family"])), alt.YOffset("way:N", sort=ways)
+        y = alt.Y("family:N", sort=families, title=None)
+        across = share(alt.X, "share", title)
+        return points(table, across, y, tips, color, step=11, yOffset=apart).properties(width=420)
     titles = {"noise": "share of wrong labels", "disfluent": "share of disfluent symbols"}
-    base = alt.Chart(table).encode(
-        x=alt.X(f"{by}:Q", scale=scale, title=titles.get(by, by)), color=colour, tooltip=tooltip
-    )
-    band = base.mark_area(opacity=0.12).encode(
-        y=alt.Y("low:Q").scale(domain=[0, 1]), y2="high:Q", color=colour
-    )
+    x = alt.X(f"{by}:Q", title=titles.get(by, by))
+    x = x.scale(type="log" if by == "lines" else "linear", nice=False)
     # Two ways may come back alike: a dashed line leaves the one below it to be seen.
-    lines = base.mark_line(point=True).encode(
-        y=share, strokeDash=alt.StrokeDash("way:N", sort=ways, legend=None)
-    )
-    return (band + lines).properties(width=420, height=260)
+    dash = alt.StrokeDash("way:N", sort=ways, legend=None)
+    picture = curve(table, x, share(alt.Y, "share", title), tips, color, band=True, strokeDash=dash)
+    return picture.properties(width=420, height=260)

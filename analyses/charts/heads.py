@@ -6,22 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import altair as alt
-import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import (
-    AGAINST,
-    FOR,
-    QUIET,
-    TRAINED,
-    UNTRAINED,
-    click,
-    figures,
-    frame,
-    interval,
-)
+from analyses.charts.marks import bars, heat
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, colours, figures
 
 LOOK = "attention against effect"
 """The measure of whether a head looks where changing a symbol matters."""
@@ -30,30 +20,31 @@ LOOK = "attention against effect"
 def chart(result: Answer) -> ChartType:
     """What ablating each head costs, what each part adds to END's logit, and where it looks."""
     table = result.table
-    parts = list(dict.fromkeys(table["part"]))
-
-    def bars(rows: pd.DataFrame, title: str, colours: list[str], by: str) -> ChartType:
-        base = alt.Chart(rows).encode(
-            y=alt.Y("part:N", sort=parts, title=None),
-            yOffset=alt.YOffset(f"{by}:N", sort=list(dict.fromkeys(rows[by]))),
-            tooltip=["model", "measure", "part", *figures("value", "low", "high")],
+    parts, pair = list(dict.fromkeys(table["part"])), [TRAINED, UNTRAINED]
+    direct = (table["model"] == "trained") & table["measure"].str.startswith("direct")
+    pictures = []
+    for rows, title, colors, by in (
+        (
+            table["measure"] == "accuracy lost, mean ablation",
+            "accuracy lost without the head",
+            pair,
+            "model",
+        ),
+        (direct, "added to END's logit", [FOR, AGAINST], "measure"),
+        (table["measure"] == LOOK, LOOK, pair, "model"),
+    ):
+        names = list(dict.fromkeys(table.loc[rows, by]))
+        picture = bars(
+            table[rows],
+            alt.X("value:Q", title=title),
+            alt.Y("part:N", sort=parts, title=None),
+            ["model", "measure", "part", *figures("value", "low", "high")],
+            colours(by, names, colors, columns=1),
+            step=11,
+            yOffset=alt.YOffset(f"{by}:N", sort=names),
         )
-        colour = alt.Color(f"{by}:N", title=None, sort=list(dict.fromkeys(rows[by])))
-        colour = colour.scale(range=colours).legend(orient="top", columns=1)
-        bar = base.mark_bar().encode(x=alt.X("value:Q", title=title), color=colour)
-        return (bar + interval(base)).properties(width=220, height=alt.Step(11))
-
-    lost = table[table["measure"] == "accuracy lost, mean ablation"]
-    direct = table[(table["model"] == "trained") & table["measure"].str.startswith("direct")]
-    look = table[table["measure"] == LOOK]
-    pair = [TRAINED, UNTRAINED]
-    charts = [
-        bars(lost, "accuracy lost without the head", pair, "model"),
-        bars(direct, "added to END's logit", [FOR, AGAINST], "measure"),
-    ]
-    if len(look):
-        charts.append(bars(look, "attention against effect", pair, "model"))
-    return alt.hconcat(*charts).resolve_scale(
+        pictures += [picture.properties(width=220)] if names else []
+    return alt.hconcat(*pictures).resolve_scale(
         color="independent", y="independent", yOffset="independent"
     )
 
@@ -70,41 +61,26 @@ def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartTyp
     if not measure.startswith(("attention, ", "distance", "shared")):
         scale = alt.Scale(domain=[-largest, 0, largest], scheme="redblue")
     rows = rows[rows["model"] == model]
-    pale = rows["value"].abs() < 0.65 * largest
     shown = rows.assign(
         layer="L" + rows["layer"].astype(str),
         head="H" + rows["head"].astype(str),
-        text=[
-            f"{value:.2f}" if defined else "undefined"
-            for value, defined in zip(rows["value"], rows["value"].notna(), strict=True)
-        ],
-        ink=np.where(rows["value"].isna(), "none", np.where(pale, "pale", "deep")),
+        text=[f"{value:.2f}" if value == value else "undefined" for value in rows["value"]],
     )
-    base = alt.Chart(shown).encode(
-        x=alt.X("head:N", sort=None, title=None).axis(labelAngle=0, orient="top"),
-        y=alt.Y("layer:N", sort=None, title=None),
-        tooltip=[
-            "part",
-            "measure",
-            *figures("value", "low", "high", "uniform"),
-            "words:Q",
-            "undefined:Q",
-        ],
-    )
-    cells = base.mark_rect(stroke="#8886", strokeWidth=0.5, cursor="pointer").encode(
-        color=alt.Color("value:Q", title=None).scale(scale).legend(None)
-    )
-    cells = cells.add_params(click("part"))
-    numbers = base.mark_text(fontSize=12).encode(
-        text="text:N",
-        color=alt.Color("ink:N")
-        .scale(domain=["pale", "deep", "none"], range=["#222", "#fff", QUIET])
-        .legend(None),
-    )
-    layers = (cells + frame(base, "part", chosen) + numbers).resolve_scale(color="independent")
-    return layers.properties(
-        width=alt.Step(62), height=alt.Step(40), title=alt.Title(model, anchor="start")
-    )
+    return heat(
+        shown,
+        alt.X("head:N", sort=None, title=None).axis(labelAngle=0, orient="top"),
+        alt.Y("layer:N", sort=None, title=None),
+        ["part", "measure", *figures("value", "low", "high", "uniform"), "words", "undefined"],
+        alt.Color("value:Q", scale=scale, legend=None),
+        "text:N",
+        alt.when("!isValid(datum.value)")
+        .then(alt.value(QUIET))
+        .when(f"abs(datum.value) >= {0.65 * largest}")
+        .then(alt.value("white"))
+        .otherwise(alt.value("#222")),
+        framed=alt.FieldEqualPredicate(field="part", equal=chosen),
+        click="part",
+    ).properties(width=alt.Step(62), height=alt.Step(40), title=alt.Title(model, anchor="start"))
 
 
 def pattern_chart(table: pd.DataFrame, word: Sequence[str]) -> ChartType:
@@ -115,21 +91,18 @@ def pattern_chart(table: pd.DataFrame, word: Sequence[str]) -> ChartType:
         word: its tokens, BOS first.
     """
     tokens = [f"{i} {token}" for i, token in enumerate(word)]
-    named = table.assign(
+    shown = table.assign(
         query=[tokens[q] for q in table["query"]],
         key=[tokens[k] for k in table["key"]],
         name="L" + table["layer"].astype(str) + "H" + table["head"].astype(str),
     )
     size = max(90, 17 * len(tokens))
-    return (
-        alt.Chart(named)
-        .mark_rect()
-        .encode(
-            x=alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
-            y=alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
-            color=alt.Color("attention:Q").scale(domain=[0, 1], scheme="blues"),
-            tooltip=["name", "query", "key", *figures("attention")],
-        )
-        .properties(width=size, height=size)
-        .facet(facet=alt.Facet("name:N", title=None), columns=4)
+    cells = heat(
+        shown,
+        alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
+        alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
+        ["name", "query", "key", *figures("attention")],
+        alt.Color("attention:Q").scale(domain=[0, 1], scheme="blues"),
     )
+    cells = cells.properties(width=size, height=size)
+    return cells.facet(facet=alt.Facet("name:N", title=None), columns=4)

@@ -7,7 +7,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, figures, interval
+from analyses.charts.marks import points
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, colours, figures
 
 COLOURS = {
     "none": "#9aa5ab",
@@ -66,30 +67,23 @@ def chart(result: Answer) -> ChartType:
 
 def _colour(rows: pd.DataFrame, title: str) -> alt.Color:
     names = [name for name in COLOURS if name in set(rows["method"])]
-    scale = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
-    return alt.Color("method:N", title=title, scale=scale).legend(
-        orient="top", columns=2, labelLimit=220
-    )
+    shown = [COLOURS[name] for name in names]
+    return colours("method", names, shown, title, columns=2, labelLimit=220)
 
 
 def _points(rows: pd.DataFrame, title: str, done: str, panels: int = 1) -> alt.LayerChart:
-    """A point per site and method, with its interval: a bar of 0% would not be seen."""
-    base = alt.Chart(rows).encode(
-        y=alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
-        yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
-        tooltip=[
-            *("model", "site", "variable", "method", "amount:Q"),
-            *figures("value", "low", "high"),
-        ],
-    )
-    point = base.mark_point(filled=True, opacity=1, size=55).encode(
-        x=alt.X("value:Q", title=title)
+    """A point per site and method, with its interval."""
+    return points(
+        rows,
+        alt.X("value:Q", title=title)
         .scale(domain=[0, 1], clamp=True)
         .axis(format="%", tickCount=2),
-        color=_colour(rows, done),
-    )
-    wide = max(200, WIDE // min(panels, 3))
-    return (interval(base) + point).properties(width=wide, height=alt.Step(12))
+        alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
+        ["model", "site", "variable", "method", "amount:Q", *figures("value", "low", "high")],
+        _colour(rows, done),
+        step=12,
+        yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
+    ).properties(width=max(200, WIDE // min(panels, 3)))
 
 
 def _erasure_chart(table: pd.DataFrame) -> ChartType:

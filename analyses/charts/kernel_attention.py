@@ -10,13 +10,13 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.charts.theme import QUIET, SEVERAL, TRAINED, figures
+from analyses.charts.marks import heat
+from analyses.charts.theme import QUIET, TRAINED, colours, figures
 from analyses.options.pictures import Kernels
 from models.errors import UserError
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
-COLOURS = SEVERAL[:3]
 LAST = 5.0  # keys and queries lie between 0 and this
 
 
@@ -108,22 +108,15 @@ def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The attention weights of each kernel: query down, key across."""
     table = regression(seen, width)[1]
     table["query"] = table["query"].round(2)
-    return (
-        alt.Chart(table)
-        .mark_rect()
-        .encode(
-            x=alt.X("key:O", title="key, by place").axis(labels=False, ticks=False),
-            y=alt.Y("query:O", title="query").axis(labelOverlap=True),
-            color=alt.Color("weight:Q").scale(range=["#eef3f6", TRAINED]),
-            tooltip=[
-                "kernel",
-                "query",
-                *figures("key_place", "weight"),
-            ],
-        )
-        .properties(width=180, height=160)
-        .facet(facet=alt.Facet("kernel:N", title=None, sort=list(KERNELS)), columns=3)
-    )
+    cells = heat(
+        table,
+        alt.X("key:O", title="key, by place").axis(labels=False, ticks=False),
+        alt.Y("query:O", title="query").axis(labelOverlap=True),
+        ["kernel", "query", *figures("key_place", "weight")],
+        alt.Color("weight:Q").scale(range=["#eef3f6", TRAINED]),
+        edge=False,
+    ).properties(width=180, height=160)
+    return cells.facet(alt.Facet("kernel:N", title=None, sort=list(KERNELS)), columns=3)
 
 
 def chart(options: Kernels) -> ChartType:
@@ -134,8 +127,4 @@ def chart(options: Kernels) -> ChartType:
 
 
 def _colour() -> alt.Color:
-    return (
-        alt.Color("kernel:N", title=None, sort=list(KERNELS))
-        .scale(domain=list(KERNELS), range=COLOURS)
-        .legend(orient="top")
-    )
+    return colours("kernel", KERNELS)

@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import CHOSEN, TRAINED, figures
+from analyses.charts.marks import dots, points
+from analyses.charts.theme import CHOSEN, TRAINED, colours, figures
 from analyses.options.words import Replacement
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import COSINES, FIT, METRICS, RATIONALE
@@ -87,20 +88,16 @@ def against_reliance(rows: pd.DataFrame) -> ChartType:
     """
     order = [name for name in METHODS if (rows["method"] == name).any()]
     names = list(dict.fromkeys(rows["language"]))
-    base = alt.Chart(rows).encode(
-        x=alt.X("reliance:Q", title="reliance, measured").axis(tickCount=4),
-        y=alt.Y("credit:Q", title="credit beyond even").axis(tickCount=4),
-        color=alt.Color("language:N", title="trained on", sort=names)
-        .scale(domain=names, range=[TRAINED, CHOSEN][: len(names)])
-        .legend(orient="top"),
-        tooltip=[
-            *("language", "seed", "method", "scale"),
-            *figures("reliance", "low", "high", "credit"),
-        ],
-    )
-    spread = base.mark_rule(opacity=0.5).encode(x="low:Q", x2="high:Q")
-    dots = base.mark_circle(size=36, opacity=0.9)
-    layer = alt.layer(spread, dots).properties(width=120, height=90)
+    hints = ["language", "seed", "method", "scale"]
+    layer = dots(
+        rows,
+        alt.X("reliance:Q", title="reliance, measured").axis(tickCount=4),
+        alt.Y("credit:Q", title="credit beyond even").axis(tickCount=4),
+        [*hints, *figures("reliance", "low", "high", "credit")],
+        colours("language", names, [TRAINED, CHOSEN], "trained on"),
+        across=True,
+        size=36,
+    ).properties(width=120, height=90)
     title = alt.Header(title=None, labelFontSize=12)
     figure: ChartType = layer.facet(alt.Facet("method:N", sort=order, header=title), columns=5)
     return figure
@@ -119,31 +116,24 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
     parts = []
     for index, name in enumerate(shown):
         part = rows[rows["measure"] == name]
-        title = alt.Title(name, anchor="start", frame="group")
-        base = alt.Chart(part, title=title).encode(
-            y=alt.Y("method:N", sort=order, title=None).axis(
-                labels=index == 0, labelOverlap=False, labelLimit=200, grid=True, ticks=False
-            ),
-            yOffset=alt.YOffset("replacement:N", sort=there),
-            color=alt.Color("replacement:N", title="hidden symbols", sort=there)
-            .scale(domain=there, range=[colors[kind] for kind in there])
-            .legend(orient="top"),
-            tooltip=[
-                "method",
-                "scale",
-                "replacement",
-                *figures("mean"),
-                *figures("low"),
-                *figures("high"),
-            ],
-        )
-        x = alt.X("low:Q", title=None).scale(zero=False)
+        scale = alt.Scale(zero=False)
         if name in BOUNDED:  # Student's interval knows no bounds: cut it off there
             signed = "cosine" in name or name == "stability"
             least = max(part[["mean", "low"]].min().min(), -1.0 if signed else 0.0)
-            x = x.scale(domain=[least, 1.0], nice=False)
-        rule = base.mark_rule(clip=True).encode(x=x, x2="high:Q")
-        point = base.mark_point(filled=True, size=28, opacity=1).encode(x="mean:Q")
-        parts.append((rule + point).properties(width=170, height=alt.Step(6)))
+            scale = alt.Scale(domain=[least, 1.0], nice=False)
+        picture = points(
+            part,
+            alt.X("mean:Q", title=None, scale=scale),
+            alt.Y("method:N", sort=order, title=None).axis(
+                labels=index == 0, labelOverlap=False, labelLimit=200, grid=True, ticks=False
+            ),
+            ["method", "scale", "replacement", *figures("mean", "low", "high")],
+            colours("replacement", there, [colors[kind] for kind in there], "hidden symbols"),
+            step=6,
+            size=28,
+            yOffset=alt.YOffset("replacement:N", sort=there),
+        )
+        title = alt.Title(name, anchor="start", frame="group")
+        parts.append(picture.properties(width=170, title=title))
     figure: ChartType = alt.hconcat(*parts, spacing=12)
     return figure

@@ -12,7 +12,7 @@ from altair.typing import ChartType
 from pandas.api.types import is_numeric_dtype
 
 from analyses.charts.sweeps import settings_of, short
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.theme import colours, figures
 from interp.statistics import seeds_interval
 
 WIDE = 30
@@ -104,11 +104,7 @@ def panels(
         x = x.scale(type=_scale_of(values["place"]), nice=False, padding=8)
     else:
         x = alt.X("place:N", title=short(place), sort=None).axis(labelAngle=0)
-    colours = {"range": SEVERAL} if len(settings) <= len(SEVERAL) else {"scheme": "turbo"}
-    colour = alt.Color("setting:N", title=None, sort=settings).scale(domain=settings, **colours)
-    colour = colour.legend(
-        None if place is None or len(settings) == 1 else alt.Legend(orient="top")
-    )
+    colour = colours("setting", settings, shown=place is not None and len(settings) > 1)
     y = alt.Y("value:Q", title=title).scale(type=_scale_of(values["value"]), zero=False)
     if shares:
         y = alt.Y("value:Q", title=title).scale(domain=[0, 1]).axis(format="%")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -10,7 +11,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import QUIET, SEVERAL, figures
+from analyses.charts.marks import heat
+from analyses.charts.theme import QUIET, colours, figures, named
 from interp.statistics import seeds_interval
 
 POINTS = 24
@@ -77,18 +79,8 @@ def _panel(
     x = alt.X("length:Q", title="word length (symbols)").scale(nice=False, zero=False)
     share = alt.Scale(domain=[0, 1])
     y = alt.Y("right:Q", title=measure, scale=share).axis(format="%")
-    colour = (
-        alt.Color("setting:N", title=None, sort=settings)
-        .scale(
-            domain=settings,
-            **({"range": SEVERAL} if len(settings) <= len(SEVERAL) else {"scheme": "turbo"}),
-        )
-        .legend(
-            None
-            if len(settings) == 1
-            else alt.Legend(orient="top", columns=2, labelLimit=0, symbolLimit=0, symbolOpacity=1)
-        )
-    )
+    look: dict[str, Any] = {"columns": 2, "labelLimit": 0, "symbolLimit": 0}
+    colour = colours("setting", settings, shown=len(settings) > 1, **look)
     numbers = [alt.Tooltip(f"{c}:Q", format=".3f") for c in ("right", "low", "high")]
     base = alt.Chart(means).encode(x=x, color=colour)
     mean = base.mark_line(strokeWidth=2.5).encode(y=y)
@@ -247,27 +239,22 @@ def two_factors(
     found = cells(table, row, column, measure)
     down, across = (ordered(found[key]) for key in (row, column))
     shown = found.assign(down=found[row].astype(str), across=found[column].astype(str))
-    base = alt.Chart(shown[["down", "across", "right", "low", "high", "seeds", "runs"]]).encode(
-        x=alt.X("across:N", sort=across, title=short(column)).axis(
-            labelAngle=0 if max(map(len, across), default=0) <= 6 else -40,
-            labelOverlap=False,
-            labelLimit=0,
-        ),
-        y=alt.Y("down:N", sort=down, title=short(row)).axis(labelOverlap=False, labelLimit=0),
-        tooltip=[
+    flat = max(map(len, across), default=0) <= 6
+    return heat(
+        shown[["down", "across", "right", "low", "high", "seeds", "runs"]],
+        named(alt.X, "across", across, short(column), labelAngle=0 if flat else -40, labelLimit=0),
+        named(alt.Y, "down", down, short(row), labelLimit=0),
+        [
             alt.Tooltip("down:N", title=short(row)),
             alt.Tooltip("across:N", title=short(column)),
             *figures("right", "low", "high"),
             *("seeds:Q", "runs:Q"),
         ],
-    )
-    scale = alt.Scale(domain=[0, 1], scheme="viridis")
-    rects = base.mark_rect().encode(color=alt.Color("right:Q", title=measure, scale=scale))
-    text = base.mark_text(fontSize=12).encode(
-        text=alt.Text("right:Q", format=".2f"),
-        color=alt.condition(alt.datum.right > BRIGHT, alt.value("black"), alt.value("white")),
-    )
-    return (rects + text).properties(width=max(60, 52 * len(across)), height=28 * len(down))
+        alt.Color("right:Q", title=measure).scale(domain=[0, 1], scheme="viridis"),
+        alt.Text("right:Q", format=".2f"),
+        alt.condition(alt.datum.right > BRIGHT, alt.value("black"), alt.value("white")),
+        edge=False,
+    ).properties(width=max(60, 52 * len(across)), height=28 * len(down))
 
 
 def ordered(values: pd.Series) -> list[str]:

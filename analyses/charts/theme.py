@@ -5,9 +5,12 @@ The colours can be told apart on a light and on a dark page.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import altair as alt
+
+Axis = TypeVar("Axis", alt.X, alt.Y)
 
 TRAINED = "#0b6e99"
 """The model that was asked, or the first of what is compared."""
@@ -35,10 +38,53 @@ DASHES = alt.Legend(
 """A legend of dashes: pieces of lines, of a colour that is read on white and on black."""
 
 
-def by_model(**looks: Any) -> alt.Color:
+def colours(
+    field: str,
+    names: Sequence[str],
+    colors: Sequence[str] = SEVERAL,
+    title: str | None = None,
+    shown: bool = True,
+    **legend: Any,
+) -> alt.Color:
+    """A colour for each name, with a legend above; of very many names a rainbow.
+
+    Args:
+        shown: draw a legend.
+        legend: how it looks.
+    """
+    rainbow: dict[str, Any] = {"scheme": "turbo"}
+    found = {"range": list(colors)[: len(names)]} if len(names) <= len(colors) else rainbow
+    usual: dict[str, Any] = {"orient": "top", "symbolOpacity": 1}
+    look = alt.Legend(**usual | legend) if shown else None
+    scale = alt.Scale(domain=list(names), **found)
+    return alt.Color(f"{field}:N", title=title, sort=list(names), scale=scale, legend=look)
+
+
+def by_model(**legend: Any) -> alt.Color:
     """The colours of the trained and of the untrained model, with a legend above."""
-    scale = alt.Scale(domain=["trained", "untrained"], range=[TRAINED, UNTRAINED])
-    return alt.Color("model:N", title=None, scale=scale, legend=alt.Legend(orient="top", **looks))
+    return colours("model", ["trained", "untrained"], [TRAINED, UNTRAINED], **legend)
+
+
+def share(axis: type[Axis], field: str, title: str | None = None) -> Axis:
+    """An axis from 0% to 100%."""
+    return axis(f"{field}:Q", title=title).scale(domain=[0, 1]).axis(format="%")
+
+
+def named(
+    axis: type[Axis],
+    field: str,
+    order: Sequence[str] | None = None,
+    title: str | None = None,
+    **look: Any,
+) -> Axis:
+    """An axis of names, all of them shown: slanted below a picture, in full beside it.
+
+    Args:
+        look: how the labels look.
+    """
+    usual: dict[str, Any] = {"labelAngle": -60} if axis is alt.X else {"labelLimit": 260}
+    found = axis(f"{field}:N", sort=order, title=title)
+    return found.axis(alt.Axis(labelOverlap=False, **usual | look))
 
 
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -14,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from analyses.charts.theme import AGAINST, SEVERAL, TRAINED
+from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, colours
 from analyses.lectures.operations import Part, parts
 from models.base import LanguageModel
 from models.languages import BOS_ID
@@ -170,31 +171,18 @@ def growth_chart(table: pd.DataFrame, value: str) -> ChartType:
 
 def share_chart(table: pd.DataFrame) -> ChartType:
     """How the time is divided among the parts; or the operations, if no time was measured."""
-    value = "seconds" if "seconds" in table else "flops"
-    return (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(
-            x=alt.X("positions:O", title="positions N").axis(labelAngle=0),
-            y=alt.Y(f"{value}:Q", title="share of " + ("time" if value == "seconds" else value))
-            .stack("normalize")
-            .axis(format="%"),
-            color=_part_colour(table),
-            tooltip=list(table.columns),
-        )
-        .properties(width=185, height=200)
-    )
+    value, title = ("seconds", "time") if "seconds" in table else ("flops", "flops")
+    y = alt.Y(f"{value}:Q", title=f"share of {title}").stack("normalize").axis(format="%")
+    x = alt.X("positions:O", title="positions N").axis(labelAngle=0)
+    bar = alt.Chart(table).mark_bar().encode(x, y, _part_colour(table), tooltip=list(table.columns))
+    return bar.properties(width=185, height=200)
 
 
 def _part_colour(table: pd.DataFrame) -> alt.Color:
-    names = list(table["part"].unique())
-    names = [name for name in names if name != REST] + [REST] * (REST in names)
-    colours = [PALETTE[-1] if n == REST else PALETTE[i % 4] for i, n in enumerate(names)]
-    return (
-        alt.Color("part:N", title=None)
-        .scale(domain=names, range=colours)
-        .legend(orient="top", columns=2, labelLimit=200, labelFontSize=12, symbolSize=50)
-    )
+    names = sorted(dict.fromkeys(table["part"]), key=REST.__eq__)
+    shades = [PALETTE[-1] if n == REST else PALETTE[i % 4] for i, n in enumerate(names)]
+    small: dict[str, Any] = {"labelLimit": 200, "labelFontSize": 12, "symbolSize": 50}
+    return colours("part", names, shades, columns=2, **small)
 
 
 def cost_lines(config: ModelConfig, positions: int) -> pd.DataFrame:

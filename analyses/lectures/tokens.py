@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import DASHES, QUIET, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import curve
+from analyses.charts.theme import DASHES, QUIET, TRAINED, UNTRAINED, colours, figures
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Transduction
 from models.languages.tokens.tokeniser import (
@@ -242,19 +243,17 @@ def chart(table: pd.DataFrame, size: int | None = None) -> ChartType:
     )
     dashes = DASHES.copy()
     dashes.orient = "top"
-    base = alt.Chart(rows).encode(
-        x=alt.X("vocabulary:Q", title="tokens in the vocabulary").scale(zero=False),
-        y=alt.Y("tokens_a_symbol:Q", title="tokens a symbol"),
-        color=alt.Color("pairs:N", title=None)
-        .scale(domain=[PAIRS, RANDOM], range=[TRAINED, UNTRAINED])
-        .legend(orient="top"),
-        strokeDash=alt.StrokeDash("blanks:N", title="blanks", legend=dashes).scale(
-            domain=["shown", "not shown"], range=[[1, 0], [5, 4]]
-        ),
-        tooltip=["kind", "merges", "vocabulary", *figures("tokens_a_symbol")],
-    )
-    lines = base.mark_line(point=True)
+    blanks = alt.StrokeDash("blanks:N", title="blanks", legend=dashes)
+    picture = curve(
+        rows,
+        alt.X("vocabulary:Q", title="tokens in the vocabulary").scale(zero=False),
+        alt.Y("tokens_a_symbol:Q", title="tokens a symbol"),
+        ["kind", "merges", "vocabulary", *figures("tokens_a_symbol")],
+        colours("pairs", [PAIRS, RANDOM], [TRAINED, UNTRAINED]),
+        ends=None,
+        strokeDash=blanks.scale(domain=["shown", "not shown"], range=[[1, 0], [5, 4]]),
+    ).properties(width=520, height=260)
     if size is None:
-        return lines.properties(width=520, height=260)
+        return picture
     mark = alt.Chart(pd.DataFrame({"vocabulary": [size]})).mark_rule(color=QUIET)
-    return (lines + mark.encode(x="vocabulary:Q")).properties(width=520, height=260)
+    return picture + mark.encode(x="vocabulary:Q")

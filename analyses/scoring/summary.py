@@ -11,7 +11,8 @@ import pandas as pd
 from altair.typing import ChartType
 from scipy.stats import spearmanr
 
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.marks import panels, points
+from analyses.charts.theme import colours, figures, named
 from analyses.scoring.grades import MAIN, PROXIES
 from analyses.scoring.lenses import RANDOM
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
@@ -167,24 +168,19 @@ def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
     own = own[own["setting"] != ALL]
     settings = list(dict.fromkeys(own["setting"]))
     order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
-    colours = alt.Scale(domain=settings, range=SEVERAL[: len(settings)])
-    base = alt.Chart(own).encode(
-        y=alt.Y("lens:N", sort=order, title=None).axis(labelLimit=150, labelOverlap=False),
+    least = min(0.0, float(own["low"].min()))
+    return points(
+        own,
+        alt.X("mean:Q", title=MAIN[question]).scale(domain=[least, 1]),
+        named(alt.Y, "lens", order, labelLimit=150),
+        ["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
+        colours("setting", settings),
+        size=40,
         yOffset=alt.YOffset("setting:N", sort=settings),
-        color=alt.Color("setting:N", scale=colours, title=None).legend(orient="top"),
-        tooltip=["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
-    )
-    across = alt.X("mean:Q", title=MAIN[question]).scale(
-        domain=[min(0.0, float(own["low"].min())), 1]
-    )
-    points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
-    ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
-    return (ranges + points).properties(height=len(order) * max(20, 8 + 8 * len(settings)))
+    ).properties(height=len(order) * max(20, 8 + 8 * len(settings)))
 
 
 def chart(summary: pd.DataFrame) -> ChartType:
     """A panel per question."""
     asked = [question for question in QUESTIONS if question in set(summary["question"])]
-    return alt.vconcat(
-        *(panel(summary, each).properties(width=340, title=ASKS[each]) for each in asked)
-    )
+    return panels(((ASKS[q], panel(summary, q).properties(width=340)) for q in asked), columns=1)

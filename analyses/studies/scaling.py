@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.charts.marks import curve, dots
 from analyses.charts.sweeps import settings_of
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.theme import colours, figures, share
 from analyses.options.studies import Size
 from analyses.studies.sweeps import run as sweeps
 from interp.power_laws import LAWS, exponent_interval
@@ -208,21 +209,17 @@ def _jump_of(rows: pd.DataFrame, size: Size) -> str:
 def chart(runs: pd.DataFrame, size: Size) -> ChartType:
     """Above the excess loss by size on two logarithmic axes, with the power law; below exactness.
     A point per run."""
-    x = alt.X("size:Q", title=CALLED[size]).scale(type="log", nice=False)
-    names = list(runs["language"].unique())
-    colour = alt.Color("language:N", title=None, sort=names).scale(domain=names, range=SEVERAL)
-    colour = colour.legend(orient="top")  # beside the plot a telephone has no room for it
-    base = alt.Chart(runs).mark_point(opacity=0.5, size=25).encode(x=x, color=colour)
+    color = colours("language", list(runs["language"].unique()))
     hints = ["language", "setting", "seed", *figures("size", digits=0), *figures("excess", "exact")]
-    y = alt.Y("excess:Q", title="excess loss (nats per token)").scale(type="log")
-    lines = alt.Chart(_curves(runs)).mark_line().encode(x=x, y=y, color=colour)
-    loss = base.encode(y=y, tooltip=hints) + lines
-    share = alt.Y("exact:Q", title="exact").axis(format="%").scale(domain=[0, 1])
-    exact = base.encode(y=share, tooltip=hints)
-    steps = alt.Chart(means(runs)).mark_line().encode(x=x, y=share, color=colour)
-    return loss.properties(width=340, height=240) & (exact + steps).properties(
-        width=340, height=120
-    )
+    x = alt.X("size:Q", title=CALLED[size]).scale(type="log", nice=False)
+
+    def drawn(y: alt.Y, lines: pd.DataFrame, height: int) -> alt.LayerChart:
+        through = curve(lines, x, y, [], color, ends=None, size=0)
+        picture = dots(runs, x, y, hints, color, ends=None, size=25) + through
+        return picture.properties(width=340, height=height)
+
+    loss = alt.Y("excess:Q", title="excess loss (nats per token)").scale(type="log")
+    return drawn(loss, _curves(runs), 240) & drawn(share(alt.Y, "exact", "exact"), means(runs), 120)
 
 
 def _curves(runs: pd.DataFrame) -> pd.DataFrame:

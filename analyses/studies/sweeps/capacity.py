@@ -24,8 +24,9 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, save
+from analyses.charts.marks import heat
 from analyses.charts.sweeps import BRIGHT, curves, setting
-from analyses.charts.theme import CHOSEN, QUIET, figures
+from analyses.charts.theme import CHOSEN, QUIET, figures, named
 
 NAME = "capacity"
 QUESTION = "What is the smallest Transformer that learns a language, and how far does it hold?"
@@ -257,27 +258,20 @@ def _cells(
     order = part.sort_values(list(down))
     rows = list(dict.fromkeys(size_of(row, down) for row in order.to_dict("records")))
     name = "heads" if SIZES[across] == "head" else SIZES[across]
-    base = alt.Chart(shown).encode(
-        x=alt.X("across:O", title=name).axis(labelAngle=0),
-        y=alt.Y("down:N", sort=rows, title=None).axis(labelLimit=0),
-        tooltip=[
-            *("down:N", alt.Tooltip("across:O", title=name), "parameters:Q", "learned:N"),
-            *figures("holds", "worst", "best", digits=2),
-        ],
-    )
-    scale = alt.Scale(domain=domain, scheme="viridis")
-    rects = base.mark_rect().encode(color=alt.Color(f"{value}:Q", scale=scale).legend(None))
+    tips = ["down:N", alt.Tooltip("across:O", title=name), "parameters:Q", "learned:N"]
     bright = alt.datum[value] > BRIGHT * domain[1]
-    text = base.mark_text(fontSize=12).encode(
-        text="text:N", color=alt.condition(bright, alt.value("black"), alt.value("white"))
-    )
-    frame = base.transform_filter(alt.datum.frame).mark_rect(
-        filled=False, stroke=MARK, strokeWidth=3
-    )
     heading = alt.Title(title, anchor="start", fontSize=12, fontWeight="normal")
-    return (rects + text + frame).properties(
-        title=heading, width=44 * part[across].nunique(), height=26 * len(rows)
-    )
+    return heat(
+        shown,
+        alt.X("across:O", title=name).axis(labelAngle=0),
+        named(alt.Y, "down", rows, labelLimit=0),
+        [*tips, *figures("holds", "worst", "best", digits=2)],
+        alt.Color(f"{value}:Q", legend=None).scale(domain=domain, scheme="viridis"),
+        "text:N",
+        alt.condition(bright, alt.value("black"), alt.value("white")),
+        framed=alt.datum.frame,
+        edge=False,
+    ).properties(title=heading, width=44 * part[across].nunique(), height=26 * len(rows))
 
 
 def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.LayerChart:

@@ -14,6 +14,8 @@ from automata.fa.dfa import DFA
 from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
 from analyses.charts.discovery import recovery_chart
+from analyses.charts.marks import curve
+from analyses.charts.theme import colours
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule.rule_evidence import transitions
 from analyses.rules.lines import MOST_LINES, as_tsv
@@ -177,7 +179,7 @@ def stopped(name: str, record: dict[str, Any]) -> None:
         st.rerun()
 
 
-def _learning_curves(record: dict[str, Any]) -> alt.Chart | None:
+def _learning_curves(record: dict[str, Any]) -> alt.LayerChart | None:
     """Recognition of validation lines by step, a curve for each network; None before the first
     evaluation."""
     rows = []
@@ -187,19 +189,17 @@ def _learning_curves(record: dict[str, Any]) -> alt.Chart | None:
             rows += [line | {"network": network["run"]} for line in Run(path).metrics()]
     if not rows:
         return None
-    return (
-        alt.Chart(pd.DataFrame(rows))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("step:Q", title="training step"),
-            y=alt.Y("recognition:Q", title="validation lines right")
-            .scale(zero=False, domainMax=1)
-            .axis(format="%"),
-            color=alt.Color("network:N", title=None),
-            tooltip=["network", "step", alt.Tooltip("recognition:Q", format=".1%")],
-        )
-        .properties(width=560, height=240)
-    )
+    y = alt.Y("recognition:Q", title="validation lines right").axis(format="%")
+    return curve(
+        pd.DataFrame(rows),
+        alt.X("step:Q", title="training step"),
+        y.scale(zero=False, domainMax=1),
+        ["network", "step", alt.Tooltip("recognition:Q", format=".1%")],
+        colours(
+            "network", list(dict.fromkeys(str(row["network"]) for row in rows)), orient="right"
+        ),
+        ends=None,
+    ).properties(width=560, height=240)
 
 
 # -- what was found -----------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import streamlit as st
 import torch
 from altair.typing import ChartType
 
-from analyses.charts.theme import CHOSEN, figures
+from analyses.charts.marks import heat
+from analyses.charts.theme import figures, named
 from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from analyses.words import member, near_miss
 from dashboard import controls
@@ -134,18 +135,11 @@ def chart(table: pd.DataFrame, asks: str = "may follow") -> ChartType:
     table = table.assign(place=table["position"].astype(str) + " " + table["symbol"])
     places = table.drop_duplicates("position")["place"].tolist()
     at = "after" if "follow" in asks else "in the place of"
-    base = alt.Chart(table).encode(
-        x=alt.X("place:N", sort=places, title=at).axis(labelAngle=-60, labelOverlap=False),
-        y=alt.Y("token:N", sort=None, title=asks),
-        tooltip=["place", "token", *figures("probability"), "allowed"],
-    )
-    cells = base.mark_rect().encode(
-        color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues")
-    )
-    layers = [cells]
-    if "truth" in table:
-        wrong = base.transform_filter("datum.truth != datum.allowed")
-        layers.append(wrong.mark_rect(fill=None, stroke=CHOSEN, strokeWidth=3))
-    return alt.layer(*layers).properties(
-        width=max(240, 26 * len(places)), height=30 * table["token"].nunique()
-    )
+    return heat(
+        table,
+        named(alt.X, "place", places, at),
+        alt.Y("token:N", sort=None, title=asks),
+        ["place", "token", *figures("probability"), "allowed"],
+        alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
+        framed="datum.truth != datum.allowed" if "truth" in table else None,
+    ).properties(width=max(240, 26 * len(places)), height=30 * table["token"].nunique())

@@ -9,7 +9,9 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from analyses.charts.theme import SEVERAL
+from analyses.charts.accuracy import MEASURES
+from analyses.charts.marks import curve
+from analyses.charts.theme import colours, figures
 from analyses.options.inside import Probing
 from analyses.options.training import Emergence
 from analyses.questions.inside.probe import PROJECTIONS, projection_chart, read_by
@@ -70,21 +72,18 @@ def show() -> None:
     downloads("emergence", result, lambda: chart(result))
 
 
-def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
+def by_length(table: pd.DataFrame, step: int) -> alt.LayerChart:
     """The share of words that the model gets right at a step, by their length."""
-    rows = table[(table["step"] == step) & table["kind"].isin(["exact", "recognition"])]
-    rows = rows.assign(length=rows["length"].astype(int))
-    return (
-        alt.Chart(rows)
-        .mark_line(point=alt.OverlayMarkDef(size=16))
-        .encode(
-            x=alt.X("length:Q", title="word length (symbols)"),
-            y=alt.Y("value:Q", title="share right").scale(domain=[0, 1]),
-            color=alt.Color("kind:N", title=None).scale(range=SEVERAL).legend(orient="top"),
-            tooltip=["length", "kind", alt.Tooltip("value:Q", format=".3f")],
-        )
-        .properties(width=280, height=280)
-    )
+    rows = table[(table["step"] == step) & table["kind"].isin(MEASURES)]
+    return curve(
+        rows.assign(length=rows["length"].astype(int)),
+        alt.X("length:Q", title="word length (symbols)"),
+        alt.Y("value:Q", title="share right").scale(domain=[0, 1]),
+        ["length", "kind", *figures("value")],
+        colours("kind", MEASURES),
+        ends=None,
+        size=16,
+    ).properties(width=280, height=280)
 
 
 @once(show_spinner="Computing ...")

@@ -1,0 +1,178 @@
+"""The marks that pictures are made of: a curve, bars, points with intervals, a heatmap, dots, and
+panels. Axes and colours come from the caller, looks from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.charts.theme import CHOSEN, EDGE
+
+Tips = Sequence[Any]
+"""What the mouse shows: names of columns, and tooltips."""
+Colour = alt.Color | dict[str, Any]
+"""An encoding, or ``altair.value``."""
+Ends = tuple[str, str] | None
+"""The columns of an interval's ends; None draws no interval."""
+LOW_HIGH: Ends = ("low", "high")
+
+
+def curve(
+    rows: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    tips: Tips,
+    color: Colour,
+    ends: Ends = LOW_HIGH,
+    band: bool = False,
+    size: int = 40,
+    **more: Any,
+) -> alt.LayerChart:
+    """A line through points; their intervals as bars, or as a band.
+
+    Args:
+        size: of the points; 0 draws none.
+        more: further encodings.
+    """
+    base = alt.Chart(rows).encode(x=x, color=color, tooltip=tips, **more)
+    line = base.mark_line(point=alt.OverlayMarkDef(size=size) if size else False).encode(y=y)
+    span = base.mark_area(opacity=0.15) if band else base.mark_rule()
+    return _layered(*_spans(span, ends, "y"), line)
+
+
+def bars(
+    rows: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    tips: Tips,
+    color: Colour,
+    ends: Ends = LOW_HIGH,
+    step: int = 14,
+    **more: Any,
+) -> alt.LayerChart:
+    """A horizontal bar per category, with its interval in grey.
+
+    Args:
+        step: the height of one, in pixels.
+        more: further encodings.
+    """
+    base = alt.Chart(rows).encode(y=y, tooltip=tips, **more)
+    rule = base.mark_rule(strokeWidth=1.5).encode(color=alt.value("#777"))
+    layers = [base.mark_bar().encode(x=x, color=color), *_spans(rule, ends, "x")]
+    return _layered(*layers).properties(height=alt.Step(step))
+
+
+def points(
+    rows: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    tips: Tips,
+    color: Colour,
+    ends: Ends = LOW_HIGH,
+    step: int = 18,
+    size: int = 60,
+    **more: Any,
+) -> alt.LayerChart:
+    """A point per category, with its interval in the same colour: a bar of 0% would not be seen.
+
+    Args:
+        step: the height of a category, in pixels.
+        more: further encodings.
+    """
+    base = alt.Chart(rows).encode(y=y, color=color, tooltip=tips, **more)
+    point = base.mark_point(filled=True, size=size, opacity=1).encode(x=x)
+    return _layered(*_spans(base.mark_rule(clip=True), ends, "x"), point).properties(
+        height=alt.Step(step)
+    )
+
+
+def dots(
+    rows: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    tips: Tips,
+    color: Colour,
+    ends: Ends = LOW_HIGH,
+    across: bool = False,
+    size: int = 60,
+    **more: Any,
+) -> alt.LayerChart:
+    """A dot per row in a plane, with its interval.
+
+    Args:
+        across: the interval is that of ``x``, and not that of ``y``.
+        more: further encodings.
+    """
+    base = alt.Chart(rows).encode(color=color, tooltip=tips, **more)
+    point = base.mark_point(filled=True, size=size, opacity=0.7).encode(x=x, y=y)
+    rule = base.mark_rule(opacity=0.5).encode(y=y) if across else base.mark_rule().encode(x=x)
+    return _layered(*_spans(rule, ends, "x" if across else "y"), point)
+
+
+def heat(
+    rows: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    tips: Tips,
+    color: alt.Color,
+    text: alt.Text | str | None = None,
+    ink: Any = None,
+    framed: Any = None,
+    click: str | None = None,
+    edge: bool = True,
+) -> alt.LayerChart:
+    """A coloured cell per row of the table.
+
+    Args:
+        text: what stands in each cell.
+        ink: the colour of the text where it is not black; see ``white_where``.
+        framed: which cells have a frame, as a predicate.
+        click: the column that a click selects, in the parameter "cell".
+        edge: draw a thin line around each cell; very small ones would be hidden by it.
+    """
+    base = alt.Chart(rows).encode(x=x, y=y, tooltip=tips)
+    cells = base.mark_rect(stroke=EDGE if edge else alt.Undefined, strokeWidth=0.5)
+    cells = cells.encode(color=color)
+    if click:
+        cells = cells.add_params(alt.selection_point(name="cell", fields=[click], empty=False))
+    layers = [cells]
+    if framed is not None:
+        frame = base.transform_filter(framed)
+        layers.append(frame.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3))
+    if text is not None:
+        shade = alt.value("black") if ink is None else ink
+        layers.append(base.mark_text(fontSize=12).encode(text=text, color=shade))
+    return _layered(*layers)
+
+
+def white_where(dark: Any) -> Any:
+    """White text on the cells that are dark, black text on all others.
+
+    Args:
+        dark: an expression of ``datum``.
+    """
+    return alt.condition(dark, alt.value("white"), alt.value("black"))
+
+
+def panels(
+    parts: Mapping[str, ChartType] | Iterable[tuple[str, ChartType]], columns: int = 2
+) -> ChartType:
+    """Small multiples: each picture below its title."""
+    named = parts.items() if isinstance(parts, Mapping) else parts
+    return alt.concat(*(part.properties(title=name) for name, part in named), columns=columns)
+
+
+def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:
+    """The layer of intervals along an axis, if there are any."""
+    if ends is None:
+        return []
+    low, high = (f"{end}:Q" for end in ends)
+    return [base.encode(**{axis: low, f"{axis}2": high})]
+
+
+def _layered(*layers: alt.Chart) -> alt.LayerChart:
+    return alt.LayerChart(layer=layers)
