@@ -6,7 +6,8 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -19,10 +20,12 @@ from models.cards import card
 from models.choices import ABSOLUTE
 from models.errors import UserError
 from models.hooks import HookRow
-from models.languages import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary
+from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.model_config import ModelConfig
-from models.objectives import LEAST, read_at
-from models.objectives.tags import Tagged
+from models.objectives import LEAST, read_at, reading
+
+if TYPE_CHECKING:
+    from models.objectives.base import Objective
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
 """The fields of ``ModelConfig`` that a model names as its sizes, as far as its family has them."""
@@ -61,7 +64,7 @@ class LanguageModel(HookedRootModule):
         tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
         offsets: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """Logits at every position; of a tagger, which sees sources alone, 0 but at their symbols.
+        """Logits at every position, as what the model is taught reads them (``Objective.read``).
 
         Args:
             tokens: token ids that begin with BOS, padded at the right with END; or text for
@@ -70,10 +73,8 @@ class LanguageModel(HookedRootModule):
                 can be checked without waiting for the device; None means 0 for every word.
         """
         ids = tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens)
-        if self.config.output != "tags":
-            return self.logits(ids, offsets)
-        read = Tagged.of(ids, self.vocabulary.border())
-        return self.logits(read.sources_alone, offsets).masked_fill(~read.source[..., None], 0.0)
+        logits = partial(self.logits, offsets=offsets)
+        return self.reading.read(logits, ids, self.vocabulary)
 
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """The position at which the verdict on each word is read; BOS is position 0.
@@ -86,6 +87,11 @@ class LanguageModel(HookedRootModule):
         return read_at(self.config.readout, lengths)
 
     @property
+    def reading(self) -> Objective:
+        """The objective that says how the logits are read."""
+        return reading(self.config.output)
+
+    @property
     def softmax(self) -> bool:
         """Does it give one distribution over all tokens, instead of judging each by itself?"""
         return self.config.output != "sigmoid"
@@ -96,38 +102,13 @@ class LanguageModel(HookedRootModule):
         tokens: Int[Tensor, "*batch pos"],
         at: Int[Tensor, "*#batch"],
     ) -> Float[Tensor, "*batch"]:
-        """By how much the model says that each word is in the language; below 0 it says no.
-
-        This is END's logit. A language model, which reads no word outside the language in training,
-        says nothing to the point of END after a symbol that may not come: there it is the least
-        logit of all tokens of the word, END among them. Where the output is "conditional", it is
-        that of the tokens after the border, and -inf for a word without one; where it is "masked",
-        that of the symbols at their own positions, and -inf for the empty word; where it is "tags",
-        the lead of the symbols of the target over all others where they tag the source, and -inf
-        for what is no pair of equal halves.
+        """The verdict on each word as a logit: above 0 accepts (``Objective.margins``).
 
         Args:
             tokens: the words, BOS first.
             at: ``verdict_positions``.
         """
-        if self.config.output == "masked":
-            own = logits[..., 1:, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
-            inside = tokens[..., 1:] != END_ID
-            last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
-            own = own.masked_fill(~inside, torch.inf)
-            return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)
-        if self.config.output == "tags":
-            return Tagged.of(tokens, self.vocabulary.border()).margins(logits)
-        end = logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
-        if not self.softmax:
-            return end
-        came = logits[..., :-1, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
-        past = torch.arange(came.shape[-1], device=came.device) >= at[..., None]
-        if self.config.output == "conditional":
-            border = (tokens == self.vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
-            past = past | ~border[..., :-1]
-            end = end.masked_fill(~border.any(dim=-1), -torch.inf)
-        return torch.cat([came.masked_fill(past, torch.inf), end[..., None]], dim=-1).amin(dim=-1)
+        return self.reading.margins(logits, tokens, at, self.vocabulary)
 
     def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
         """What is added to x W_U + b_U, for all tokens alike: 0 unless the output is a softmax.

@@ -18,7 +18,7 @@ from models.languages import Spread
 from models.languages.disfluencies import Disfluency
 from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
-from models.objectives import check_sight, objective, output_of
+from models.objectives import OBJECTIVES, check_sight, objective
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -206,7 +206,7 @@ class TrainConfig:
             )
 
     def _decide_output(self) -> None:
-        wanted = output_of(self.objective)
+        wanted = OBJECTIVES[self.objective].output
         if self.model.output not in ("sigmoid", wanted):
             raise UserError(
                 f"the objective {self.objective} asks for the output {wanted}, not for "

@@ -1,7 +1,7 @@
 """What a model is taught, and how its answers are judged."""
 
 from models.objectives.readout import LEAST, Output, Readout, read_at
-from models.objectives.registry import OBJECTIVES, check_sight, objective, output_of
+from models.objectives.registry import OBJECTIVES, check_sight, objective, reading
 
 __all__ = [
     "LEAST",
@@ -10,6 +10,6 @@ __all__ = [
     "Readout",
     "check_sight",
     "objective",
-    "output_of",
     "read_at",
+    "reading",
 ]

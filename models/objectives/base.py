@@ -8,7 +8,7 @@ beside this one and a line in ``registry``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.languages import END, Language, Vocabulary, Word, Words
+from models.languages import END, END_ID, Language, Vocabulary, Word, Words
 from models.objectives.readout import Readout
 
 
@@ -42,14 +42,13 @@ class Batch:
         words: Words,
         target: Bool[np.ndarray, "batch pos d_vocab"],
         weight: Bool[np.ndarray, "batch pos d_vocab"],
-        device: torch.device | str,
     ) -> Batch:
-        """The words with what the teacher says of them, on a device."""
+        """The words with what the teacher says of them."""
         return cls(
             torch.as_tensor(words.tokens),
             torch.as_tensor(target, dtype=torch.float32),
             torch.as_tensor(weight, dtype=torch.float32),
-        ).to(device)
+        )
 
     def to(self, device: torch.device | str) -> Batch:
         """The same on a device, for which nobody waits."""
@@ -63,13 +62,15 @@ class Objective(ABC):
     At every position a model says of each token, independently, whether it may come next. An
     objective decides which of these answers the teacher gives. One that asks for another kind of
     answer, as for one distribution over all tokens, overrides ``losses`` and ``probabilities``, and
-    stands in ``registry.SOFTMAX``.
+    says so in ``registry.Entry.output``.
 
     Attributes:
         name: the value of ``TrainConfig.objective``.
+        caption: what is taught, in a sentence.
         taught: what a word teaches, in a few words.
         asks: what a set of tokens says of a position, in two or three words.
-        causal: whether it asks what comes next. No position may then see ahead.
+        outcome: what the logits are; in braces "at", where the verdict on a word is read.
+        blind: why a causal mask shows too little; said of one that asks what stands at a position.
         alike_in_prefixes: whether its answers on a prefix are the same whatever follows. A word
             that is the beginning of another can then be read as part of it.
         verdict_alone: whether the verdict on a word is all that it teaches.
@@ -80,11 +81,13 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
+    caption: ClassVar[str]
     taught: ClassVar[str]
     asks: ClassVar[str] = "may follow"
-    causal: ClassVar[bool]
-    alike_in_prefixes: ClassVar[bool]
-    verdict_alone: ClassVar[bool]
+    outcome: ClassVar[str] = "logits of what may follow; <end> at {at} is the verdict"
+    blind: ClassVar[str]
+    alike_in_prefixes: ClassVar[bool] = False
+    verdict_alone: ClassVar[bool] = False
     members_alone: ClassVar[bool] = False
     hides: ClassVar[bool] = False
     of_pairs: ClassVar[bool] = False
@@ -103,7 +106,6 @@ class Objective(ABC):
         """The words of a training as ``batch`` takes them, with what chance decides about each."""
         return words
 
-    @abstractmethod
     def batch(
         self,
         language: Language,
@@ -116,6 +118,7 @@ class Objective(ABC):
         Args:
             readout: where the model's verdicts are read.
         """
+        return self._batch(language, words, readout).to(device)
 
     def truth(
         self,
@@ -124,8 +127,62 @@ class Objective(ABC):
         readout: Readout = "last",
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """The words with what a flawless model says about them; here what the teacher says."""
-        return self.batch(language, words, readout, device)
+        """The words with what a flawless model says about them."""
+        return self._truth(language, words, readout).to(device)
+
+    @abstractmethod
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
+        """``batch``, on the CPU."""
+
+    def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
+        """``truth``, on the CPU; here what the teacher says."""
+        return self._batch(language, words, readout)
+
+    # -- what a model says ------------------------------------------------------------------------
+
+    def read(
+        self,
+        logits: Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"]],
+        tokens: Int[Tensor, "batch pos"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """The logits of a model for these tokens; here it reads them as they are."""
+        return logits(tokens)
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "*batch"]:
+        """The verdict on each word as a logit: above 0 accepts. Here it is END's.
+
+        Args:
+            tokens: the words, BOS first.
+            at: where the verdicts are read.
+        """
+        return logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
+
+    def words_to_read(self, word: Sequence[str], vocabulary: Vocabulary, sees_ahead: bool) -> Words:
+        """The words that a model has to read to say what follows every prefix of a word: the word
+        itself, or, where positions see ahead, every prefix.
+
+        Raises:
+            UserError: the word holds an unknown symbol.
+        """
+        prefixes = [word[:end] for end in range(len(word) + 1)]
+        return vocabulary.words(prefixes if sees_ahead else [word])
+
+    def after_prefixes(
+        self, logits: Float[Tensor, "batch pos d_vocab"], at: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "prefix d_vocab"]:
+        """The logits after every prefix of a word, from the logits of ``words_to_read``.
+
+        Args:
+            at: where the verdicts are read.
+        """
+        return logits[0] if len(logits) == 1 else logits[torch.arange(len(logits)), at]
 
     @abstractmethod
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:

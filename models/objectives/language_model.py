@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.languages import BOS_ID, END, END_ID, Language, Vocabulary, Words
@@ -26,19 +26,11 @@ class NextToken(Objective):
     """
 
     name = "language-model"
+    caption = "The one symbol that comes next, in words of the language: a softmax."
     taught = "the next token of words of the language"
-    causal = True
-    alike_in_prefixes = False
-    verdict_alone = False
     members_alone = True
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """One answer at each position of a word, END after its last symbol.
 
         Args:
@@ -47,17 +39,11 @@ class NextToken(Objective):
         following = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
         inside = np.arange(following.shape[1]) <= words.lengths[:, None]
         target = np.eye(len(language.vocabulary), dtype=bool)[following] & inside[..., None]
-        return Batch.of(words, target, target, device)
+        return Batch.of(words, target, target)
 
-    def truth(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The tokens that may come next, of words of the language and of others."""
-        return NextSymbols().batch(language, words, readout, device)
+        return NextSymbols().batch(language, words, readout)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return vocabulary.tokens[BOS_ID + 1 :]
@@ -67,6 +53,21 @@ class NextToken(Objective):
     ) -> Float[Tensor, "batch pos d_vocab"]:
         """Cross-entropy in nats at the token that does come next, 0 elsewhere."""
         return -(logits + float(np.log(LEAST))) * batch.weight
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "*batch"]:
+        """The least logit of all tokens of a word, END among them: a model that reads no word
+        outside the language in training says nothing to the point after a symbol that may not
+        come."""
+        came = logits[..., :-1, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
+        past = torch.arange(came.shape[-1], device=came.device) >= at[..., None]
+        end = super().margins(logits, tokens, at, vocabulary)[..., None]
+        return torch.cat([came.masked_fill(past, torch.inf), end], dim=-1).amin(dim=-1)
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
         """Every token of the word: after a wrong one a model was never taught."""

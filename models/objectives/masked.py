@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from models.languages import BOS_ID, FIRST_SYMBOL_ID, Language, Vocabulary, Word, Words
+from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID, Language, Vocabulary, Word, Words
 from models.objectives.base import Batch
 from models.objectives.language_model import NextToken
 from models.objectives.readout import Readout
@@ -34,9 +34,14 @@ class HiddenSymbols(NextToken):
     """
 
     name = "masked"
+    caption = "The hidden symbols of a word, given all others: a softmax, as in BERT."
     taught = "the hidden symbols of words of the language"
     asks = "may stand here"
-    causal = False
+    outcome = "logits of what may stand at each position"
+    blind = (
+        "asks for a hidden symbol, given all others, and a causal mask does not show those that "
+        "come after it"
+    )
     hides: ClassVar[bool] = True
 
     def prepared(self, words: Words, vocabulary: Vocabulary, rng: np.random.Generator) -> Words:
@@ -52,13 +57,7 @@ class HiddenSymbols(NextToken):
         shown = np.where((how >= AS_MASK) & (how < AS_MASK + AS_ANOTHER), another, shown)
         return Words(_coded(codes, shown, asked, len(vocabulary)), words.lengths)
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """One answer at each hidden symbol.
 
         Args:
@@ -73,15 +72,9 @@ class HiddenSymbols(NextToken):
         shown = np.where(asked, (words.ids - size) % size, words.ids)
         target = np.eye(size, dtype=bool)[true] & asked[..., None]
         target = np.pad(target, ((0, 0), (1, 0), (0, 0)))
-        return Batch.of(Words(shown, words.lengths), target, target, device)
+        return Batch.of(Words(shown, words.lengths), target, target)
 
-    def truth(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The words with one symbol of each hidden, always the same one, and all symbols that make
         a word of the language there."""
         size, rows = len(language.vocabulary), np.arange(len(words))
@@ -95,7 +88,31 @@ class HiddenSymbols(NextToken):
             ids[rows[some], at[some]] = MASK_ID
             weight[rows[some], at[some] + 1, FIRST_SYMBOL_ID:] = True
             target[rows[some], at[some] + 1] = fitting(language, words, at)[some]
-        return Batch.of(Words(ids, words.lengths), target, weight, device)
+        return Batch.of(Words(ids, words.lengths), target, weight)
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "*batch"]:
+        """The least logit of the symbols at their own positions; -inf for the empty word."""
+        own = logits[..., 1:, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
+        inside = tokens[..., 1:] != END_ID
+        last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
+        own = own.masked_fill(~inside, torch.inf)
+        return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)
+
+    def words_to_read(self, word: Sequence[str], vocabulary: Vocabulary, sees_ahead: bool) -> Words:
+        """The word, and then the word without each of its symbols in turn."""
+        return _hidden_one_by_one(vocabulary.words([word]))
+
+    def after_prefixes(
+        self, logits: Float[Tensor, "batch pos d_vocab"], at: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "prefix d_vocab"]:
+        """The logits at BOS, and at each symbol when it is hidden."""
+        return logits.diagonal(dim1=0, dim2=1).T
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return vocabulary.symbols
@@ -118,6 +135,16 @@ class HiddenSymbols(NextToken):
         """As the model says of symbols; BOS and END are never hidden."""
         never = torch.arange(len(vocabulary), device=logits.device) < FIRST_SYMBOL_ID
         return logits.masked_fill(never, -torch.inf).log_softmax(dim=-1)
+
+
+def _hidden_one_by_one(words: Words) -> Words:
+    """Each word, and then the word with each of its places hidden in turn; places after its end
+    stay as they are."""
+    places = words.ids.shape[1]
+    ids = np.repeat(words.ids[:, None], places + 1, axis=1)
+    hidden = np.eye(places + 1, places, k=-1, dtype=bool)[None] & words.mask[:, None]
+    shown = np.where(hidden, MASK_ID, ids).reshape(-1, places)
+    return Words(shown, np.repeat(words.lengths, places + 1))
 
 
 def _coded(

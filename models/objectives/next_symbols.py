@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from models.languages import BOS_ID, Language, Vocabulary, Words
 from models.objectives.base import Batch, Objective
@@ -14,24 +13,17 @@ class NextSymbols(Objective):
     """After BOS and after every symbol, which tokens may follow, END among them."""
 
     name = "next-symbols"
+    caption = "At every position, which symbols may come next, each judged by itself."
     taught = "the next symbols at every position"
-    causal = True
     alike_in_prefixes = True
-    verdict_alone = False
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The teacher is silent past a word's end, and about BOS, which may never follow."""
         position = np.arange(words.ids.shape[1] + 1)
         inside = position <= words.lengths[:, None]
         weight = np.repeat(inside[..., None], len(language.vocabulary), axis=2)
         weight[..., BOS_ID] = False
-        return Batch.of(words, language.allowed(words) & weight, weight, device)
+        return Batch.of(words, language.allowed(words) & weight, weight)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return vocabulary.tokens[BOS_ID + 1 :]

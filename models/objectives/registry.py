@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import UserError
 from models.objectives.readout import Output
@@ -14,33 +15,50 @@ if TYPE_CHECKING:
 else:
     Objective = Any
 
+
+@dataclass(frozen=True)
+class Entry:
+    """An objective, and what must be known of it before its code is imported.
+
+    Attributes:
+        path: "module:name" of its class.
+        output: what a logit means in a model that is taught this.
+        sight: what of a word a position may see: what is "before" it, because the objective asks
+            what comes next; the "whole" word, because it asks what stands there; or "either".
+        short: its name in the name of a run.
+    """
+
+    path: str
+    output: Output = "sigmoid"
+    sight: Literal["before", "whole", "either"] = "either"
+    short: str = ""
+
+
 OBJECTIVES = {
-    "next-symbols": "models.objectives.next_symbols:NextSymbols",
-    "verdict": "models.objectives.verdict:Verdict",
-    "language-model": "models.objectives.language_model:NextToken",
-    "masked": "models.objectives.masked:HiddenSymbols",
-    "sequence-to-sequence": "models.objectives.sequence_to_sequence:NextOfTarget",
-    "tags": "models.objectives.tags:Tags",
+    "next-symbols": Entry("models.objectives.next_symbols:NextSymbols", sight="before"),
+    "verdict": Entry("models.objectives.verdict:Verdict"),
+    "language-model": Entry(
+        "models.objectives.language_model:NextToken", "softmax", "before", "lm"
+    ),
+    "masked": Entry("models.objectives.masked:HiddenSymbols", "masked", "whole", "masked"),
+    "sequence-to-sequence": Entry(
+        "models.objectives.sequence_to_sequence:NextOfTarget", "conditional", "before"
+    ),
+    "tags": Entry("models.objectives.tags:Tags", "tags", "whole", "tags"),
 }
-"""A new objective is a line here."""
-SOFTMAX: dict[str, Output] = {
-    "language-model": "softmax",
-    "masked": "masked",
-    "tags": "tags",
-    "sequence-to-sequence": "conditional",
-}
-"""Those that ask for one distribution over all tokens; the others judge each token by itself."""
+"""A new objective is an entry here."""
 
 
 def objective(name: str) -> Objective:
     """The objective of a name. Raises UserError for an unknown one."""
     _check(name)
-    return _made(OBJECTIVES[name])
+    return _made(OBJECTIVES[name].path)
 
 
-def output_of(name: str) -> Output:
-    """What a logit means in a model that is taught this."""
-    return SOFTMAX.get(name, "sigmoid")
+@cache
+def reading(output: Output) -> Objective:
+    """The first objective with this output, which says how its logits are read."""
+    return next(objective(name) for name, entry in OBJECTIVES.items() if entry.output == output)
 
 
 def check_sight(name: str, sees_ahead: bool) -> None:
@@ -48,21 +66,13 @@ def check_sight(name: str, sees_ahead: bool) -> None:
 
     Raises:
         UserError: the objective is unknown; or it asks what comes next, and the positions of the
-            model see ahead; or it hides symbols or tags them, and they do not.
+            model see ahead; or it asks what stands at a position, and they do not.
     """
     _check(name)
-    if output_of(name) == "tags" and not sees_ahead:
-        raise UserError(
-            f"{name} are asked for given the whole source, and a causal mask does not show what "
-            "comes later: choose --model.mask bidirectional"
-        )
-    if output_of(name) == "masked" and not sees_ahead:
-        raise UserError(
-            f"{name} asks for a hidden symbol, given all others, and a causal mask does not show "
-            "those that come after it: choose --model.mask bidirectional"
-        )
-    if sees_ahead and objective(name).causal:
-        others = " or ".join(each for each in OBJECTIVES if not objective(each).causal)
+    if OBJECTIVES[name].sight == "whole" and not sees_ahead:
+        raise UserError(f"{name} {objective(name).blind}: choose --model.mask bidirectional")
+    if OBJECTIVES[name].sight == "before" and sees_ahead:
+        others = " or ".join(n for n, entry in OBJECTIVES.items() if entry.sight != "before")
         raise UserError(
             "a bidirectional mask shows every position the symbols that it should predict: "
             f"choose --objective {others}, or a causal mask"

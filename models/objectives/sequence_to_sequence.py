@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.languages import BORDER, Language, Vocabulary, Words
@@ -25,35 +25,38 @@ class NextOfTarget(NextToken):
     """
 
     name = "sequence-to-sequence"
+    caption = "The one symbol that comes next in the target of a pair, given its source: a softmax."
     taught = "the next token of the target, given the source"
+    outcome = "logits of what may follow in the target"
     of_pairs = True
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """One answer at the border and at each position of the target, END after its last symbol.
 
         Raises:
             UserError: the language has no pairs.
         """
-        batch = super().batch(language, words, readout, device)
+        batch = super()._batch(language, words, readout)
         known = _after_border(batch.tokens, language.vocabulary.border())
         return replace(batch, weight=batch.weight * known, target=batch.target * known)
 
-    def truth(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
-        batch = NextSymbols().batch(language, words, readout, device)
+    def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
+        batch = NextSymbols().batch(language, words, readout)
         known = _after_border(batch.tokens, language.vocabulary.border())
         return replace(batch, weight=batch.weight * known)
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "*batch"]:
+        """The least logit of the tokens after the border; -inf for a word without one."""
+        known = (tokens == vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
+        shown = logits.masked_fill(~known[..., None], torch.inf)
+        least = super().margins(shown, tokens, at, vocabulary)
+        return least.masked_fill(~known.any(dim=-1), -torch.inf)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return tuple(token for token in super().tokens(vocabulary) if token != BORDER)

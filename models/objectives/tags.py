@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +28,11 @@ class Tags(NextToken):
     """
 
     name = "tags"
+    caption = "The symbol of the target in the place of each symbol of the source, as its tag."
     taught = "the tag of each symbol of a source"
     asks = "its tag"
-    causal = False
+    outcome = "logits of the tags of each symbol of the source"
+    blind = "are asked for given the whole source, and a causal mask does not show what comes later"
     of_pairs = True
     tags = True
 
@@ -39,13 +41,7 @@ class Tags(NextToken):
         super().check(language, lengths)
         self.batch(language, language.sample(np.random.default_rng(0), 64, lengths, True).words)
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """One answer at each symbol of a source.
 
         Args:
@@ -60,18 +56,42 @@ class Tags(NextToken):
                 f"{language.name} has pairs whose target is not as long as the source, so it is "
                 "no row of tags: choose depths, copy, reverse or sort, or another objective"
             )
-        return found.batch(len(language.vocabulary)).to(device)
+        return found.batch(len(language.vocabulary))
 
-    def truth(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The tags that are written, of all pairs whose target is as long as the source."""
         found = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
-        return found.batch(len(language.vocabulary)).to(device)
+        return found.batch(len(language.vocabulary))
+
+    def read(
+        self,
+        logits: Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"]],
+        tokens: Int[Tensor, "batch pos"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """The logits of sources alone; 0 but at their symbols."""
+        pairs = Tagged.of(tokens, vocabulary.border())
+        return logits(pairs.sources_alone).masked_fill(~pairs.source[..., None], 0.0)
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+        vocabulary: Vocabulary,
+    ) -> Float[Tensor, "*batch"]:
+        """The least lead of a written tag over all others, as a difference of logits; -inf for what
+        is no pair of equal halves."""
+        pairs = Tagged.of(tokens, vocabulary.border())
+        written = pairs.tags[..., None]
+        own = logits.gather(-1, written)
+        lead = own - logits.scatter(-1, written, -torch.inf).amax(dim=-1, keepdim=True)
+        least = lead[..., 0].masked_fill(~pairs.source, torch.inf).amin(dim=-1)
+        return least.masked_fill(~pairs.fits, -torch.inf)
+
+    def words_to_read(self, word: Sequence[str], vocabulary: Vocabulary, sees_ahead: bool) -> Words:
+        """The word: all is said about the whole of it."""
+        return vocabulary.words([word])
 
     def allowed(self, logits: Float[Tensor, "*pos d_vocab"]) -> Bool[Tensor, "*pos d_vocab"]:
         """The likeliest tag; none where the model says nothing, and all logits are alike."""
@@ -144,12 +164,3 @@ class Tagged:
         """The tokens without borders and targets: END stands there, as where a word has ended."""
         first = torch.arange(self.tokens.shape[-1], device=self.tokens.device) == 0
         return self.tokens.masked_fill(~(self.source | first), END_ID)
-
-    def margins(self, logits: Float[Tensor, "*batch pos d_vocab"]) -> Float[Tensor, "*batch"]:
-        """By how much the tags that are written are likelier than all others, as a difference of
-        logits: the least of a source; -inf where they are no row of tags."""
-        written = self.tags[..., None]
-        own = logits.gather(-1, written)
-        lead = own - logits.scatter(-1, written, -torch.inf).amax(dim=-1, keepdim=True)
-        least = lead[..., 0].masked_fill(~self.source, torch.inf).amin(dim=-1)
-        return least.masked_fill(~self.fits, -torch.inf)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from models.languages import END, END_ID, Language, Vocabulary, Words
 from models.languages.disfluencies import said_and_meant
@@ -15,18 +14,11 @@ class Verdict(Objective):
     """One question per word: may END follow, at the position where the verdict is read?"""
 
     name = "verdict"
+    caption = "Only whether the whole word is in the language."
     taught = "one verdict a word"
-    causal = False
-    alike_in_prefixes = False
     verdict_alone = True
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The one answer on a word stands at its last symbol, or at BOS.
 
         Args:
@@ -38,7 +30,7 @@ class Verdict(Objective):
         weight[rows, at, END_ID] = True
         target = np.zeros_like(weight)
         target[rows, at, END_ID] = labels
-        return Batch.of(words, target, weight, device)
+        return Batch.of(words, target, weight)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return (END,)

@@ -15,7 +15,7 @@ from models.languages import (
     read_lines,
 )
 from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
-from models.objectives import objective
+from models.objectives import OBJECTIVES, objective
 
 
 def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
@@ -98,7 +98,7 @@ def selection_lengths(language: Language, config: TrainConfig) -> list[int]:
 
 def tokens_of(language: TokenisedLanguage, config: TrainConfig) -> bytes:
     """The file of the tokeniser. Raises UserError if what is taught is not known of its tokens."""
-    if objective(config.objective).causal and not language.knows_next:
+    if OBJECTIVES[config.objective].sight == "before" and not language.knows_next:
         raise UserError(
             f"which token of {config.vocabulary} may come next in {language.name} is not known, "
             f"only whether a word is in it: choose --objective verdict, or leave --vocabulary out"

@@ -35,7 +35,7 @@ from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError, lab
 from models.languages import Language
 from models.languages.tokens import WORDS, TokenisedLanguage
-from models.objectives import objective
+from models.objectives import OBJECTIVES, objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import checkpoint_files, folder_name, load_checkpoint, read_about
@@ -374,12 +374,11 @@ def _is_text(name: str) -> bool:
 
 
 def run_name(config: TrainConfig) -> str:
-    """The default folder name of a run: language, recipe unless plain, kind of model, "lm" for a
-    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, how disfluent
-    its words are, seed."""
+    """The default folder name of a run: language, recipe unless plain, kind of model, what is
+    taught, what was fine-tuned, how disfluent its words are, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
-    taught = {"softmax": "lm", "masked": "masked", "tags": "tags"}.get(config.model.output, "")
+    taught = OBJECTIVES[config.objective].short
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
     if config.tuned == "lora":
         tuned += f"-{config.adapted}-{config.rank}"

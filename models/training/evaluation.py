@@ -15,7 +15,6 @@ from torch import Tensor
 from models.base import LanguageModel
 from models.languages import FormalLanguage, Language, Sample, Words
 from models.objectives.base import Objective
-from models.objectives.masked import MASK_ID
 from models.training.trained_words import TrainedWords
 
 TRIED = 8
@@ -250,43 +249,16 @@ def _share(right: Bool[np.ndarray, " batch"]) -> float | None:
 
 
 def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
-    """The words that a model has to read to say what follows every prefix of a word.
-
-    A causal model reads the word itself, one that sees ahead reads every prefix. One that was
-    taught hidden symbols reads the word, and then the word without each of its symbols in turn. A
-    tagger says everything about the whole word.
-
-    Raises:
-        UserError: the word holds an unknown symbol.
-    """
-    if model.config.output == "masked":
-        return _hidden_one_by_one(model.vocabulary.words([word]))
-    prefixes = [word[:end] for end in range(len(word) + 1)]
-    whole = not model.config.sees_ahead or model.config.output == "tags"
-    return model.vocabulary.words([word] if whole else prefixes)
+    """``Objective.words_to_read`` of what the model is taught."""
+    return model.reading.words_to_read(word, model.vocabulary, model.config.sees_ahead)
 
 
 def after_prefixes(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Float[Tensor, "prefix d_vocab"]:
-    """The logits after every prefix of a word, from the logits of ``words_to_read``; of a model
-    that was taught hidden symbols, those at BOS and at each symbol when it is hidden."""
-    if model.config.output == "masked":
-        return logits.diagonal(dim1=0, dim2=1).T
-    if not model.config.sees_ahead or model.config.output == "tags":
-        return logits[0]
+    """``Objective.after_prefixes`` of what the model is taught."""
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
-    return logits[torch.arange(len(words), device=logits.device), at]
-
-
-def _hidden_one_by_one(words: Words) -> Words:
-    """Of each word first the word itself, and then the word with each of its places hidden in turn;
-    places after its end stay as they are."""
-    places = words.ids.shape[1]
-    ids = np.repeat(words.ids[:, None], places + 1, axis=1)
-    hidden = np.eye(places + 1, places, k=-1, dtype=bool)[None] & words.mask[:, None]
-    shown = np.where(hidden, MASK_ID, ids).reshape(-1, places)
-    return Words(shown, np.repeat(words.lengths, places + 1))
+    return model.reading.after_prefixes(logits, at)
 
 
 @torch.no_grad()

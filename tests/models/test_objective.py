@@ -26,6 +26,7 @@ from models.languages import (
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, Readout, objective, read_at
 from models.objectives.base import Batch, Objective
+from models.objectives.registry import Entry
 from models.runs.run import Run
 from models.training.evaluation import evaluate, predict
 from models.training.loop import train
@@ -114,22 +115,13 @@ class NextSymbol(Objective):
 
     name = "next-symbol"
     taught = "the next symbol"
-    causal = True
-    alike_in_prefixes = False
-    verdict_alone = False
 
-    def batch(
-        self,
-        language: Language,
-        words: Words,
-        readout: Readout = "last",
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         following = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
         weight = np.eye(len(language.vocabulary), dtype=bool)[following]
         weight &= (np.arange(following.shape[1]) <= words.lengths[:, None])[..., None]
         weight &= language.labels(words)[:, None, None]  # it reads members alone
-        return Batch.of(words, weight, weight, device)
+        return Batch.of(words, weight, weight)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return vocabulary.tokens[BOS_ID + 1 :]
@@ -146,7 +138,7 @@ def test_one_more_objective_is_a_class_and_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Training, evaluation and prediction ask the objective, and know none by name."""
-    monkeypatch.setitem(OBJECTIVES, "next-symbol", f"{__name__}:NextSymbol")
+    monkeypatch.setitem(OBJECTIVES, "next-symbol", Entry(f"{__name__}:NextSymbol", sight="before"))
     config = tiny_config(language="an", objective="next-symbol", steps=150, learning_rate=1e-2)
     run = Run.create(tmp_path / "run", config)
     train(run, device="cpu")
