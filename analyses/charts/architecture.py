@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 
 import pandas as pd
 from altair.typing import ChartType
@@ -69,12 +68,7 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
         _draw_layers(sketch)
     sketch.down(CENTRE)
     where = "<bos>" if config.readout == "bos" else "the last symbol"
-    verdict = {
-        "masked": "logits of what may stand at each position",
-        "conditional": "logits of what may follow in the target",
-        "tags": "logits of the tags of each symbol of the source",
-    }.get(config.output, f"logits of what may follow; <end> at {where} is the verdict")
-    sketch.write(CENTRE, sketch.y + 8, verdict, "plain")
+    sketch.write(CENTRE, sketch.y + 8, model.reading.outcome.format(at=where), "plain")
     sketch.y += 16
     return sketch.chart()
 
@@ -102,7 +96,12 @@ def _draw_layers(sketch: Sketch) -> None:
     sketch.y += 8
     if branches and not residual:
         sketch.line((STREAM, top), (STREAM, sketch.y), arrow=False)
-    LAYERS[config.family.name](sketch)
+    if config.family.attends:
+        _draw_block(sketch)
+    elif branches:
+        _branch(sketch, "ln1", lambda: _draw_boxes(sketch))
+    elif config.family.recurrent:
+        _draw_states(sketch)
     sketch.y += 12
     layers = "1 layer" if config.n_layers == 1 else f"× {config.n_layers} layers"
     sketch.frame(frame, sketch.y, layers)
@@ -266,46 +265,31 @@ def _draw_mlp(sketch: Sketch) -> None:
     sketch.box("mlp", "W_out", sketch.stream, hook=hook, weights="blocks.0.mlp.fc_out")
 
 
-def _draw_convolution(sketch: Sketch) -> None:
-    config, shape, block = sketch.model.config, sketch.stream, "blocks.{layer}."
-
-    def part() -> None:
-        seen, hook = f"convolution over the last {config.kernel_size}", block + "conv.hook_pre"
-        sketch.box("mix", seen, shape, hook=hook, weights="blocks.0.conv.kernel")
-        sketch.down(MIDDLE)
-        sketch.box("mlp", config.act_fn, shape, hook=block + "conv.hook_post")
-        sketch.down(MIDDLE)
-        hook = block + "hook_conv_out"
-        sketch.box("mlp", "W_out", shape, hook=hook, weights="blocks.0.conv.out")
-
-    _branch(sketch, "ln1", part)
+def _draw_boxes(sketch: Sketch) -> None:
+    config = sketch.model.config
+    for number, box in enumerate(config.family.boxes):
+        if number:
+            sketch.down(MIDDLE)
+        hook, weights = f"blocks.{{layer}}.{box.hook}", box.module and f"blocks.0.{box.module}"
+        text = box.text.format(config=config)
+        sketch.box(box.kind, text, sketch.stream, hook=hook, weights=weights)
 
 
-def _draw_recurrent(kind: str, sketch: Sketch) -> None:
+def _draw_states(sketch: Sketch) -> None:
     """One layer: the states go round on the right, from one position to the next."""
-    shape = sketch.stream
+    boxes = sketch.model.config.family.boxes
     span, out = (CENTRE - 140, CENTRE + 140), CENTRE + 158
-    if kind == "rnn":
-        gates, new, state, hook, some = "", "", "state h ← tanh(W x + U h + b)", "", 0
-    elif kind == "lstm":
-        gates, new = "gates i, f, o = σ(W x + U h + b)", "cell c ← f · c + i · tanh(W x + U h + b)"
-        state, hook, some = "state h ← o · tanh(c)", "blocks.{layer}.hook_cell", 3
-    else:
-        gates, new = "gates r, z = σ(W x + U h + b)", "new n = tanh(W x + b + r · (U h + b'))"
-        state, hook, some = "state h ← (1 - z) · n + z · h", "", 2
-    each = sketch.count("blocks.0.rnn") // (some + 1)
+    each = sketch.count("blocks.0.rnn") // sum(box.maps for box in boxes)
     before = sketch.y - 20
     sketch.y += SPACE
-    top = sketch.y
+    top = last = sketch.y
     sketch.line((CENTRE, before), (CENTRE, top))
-    if gates:
-        sketch.box("mix", gates, f"{some} × {shape}", span=span, weights=some * each)
-        sketch.down(CENTRE)
-        sketch.box("mlp", new, shape, span=span, hook=hook, weights=each)
-        sketch.down(CENTRE)
-    last, own = sketch.y, 0 if gates else each
-    states = "blocks.{layer}.hook_resid_post"
-    sketch.box("embed", state, shape, span=span, hook=states, weights=own)
+    for number, box in enumerate(boxes):
+        if number:
+            sketch.down(CENTRE)
+        last, hook = sketch.y, box.hook and f"blocks.{{layer}}.{box.hook}"
+        shape = f"{box.maps} × {sketch.stream}" if box.maps > 1 else sketch.stream
+        sketch.box(box.kind, box.text, shape, span=span, hook=hook, weights=box.maps * each)
     low, high = (last + sketch.y) / 2, top + 18
     sketch.line((span[1], low), (out, low), (out, high), (span[1], high))
     sketch.write(out + 10, (low + high) / 2, "next position", "along")
@@ -399,13 +383,3 @@ def _draw_two_sides(sketch: Sketch) -> None:
     sketch.down(CENTRE)
     shape = f"{sketch.positions} × {len(sketch.model.vocabulary)}"
     sketch.box("embed", "unembedding", shape, span=WHOLE, weights="unembed")
-
-
-LAYERS: dict[str, Callable[[Sketch], None]] = {
-    "transformer": _draw_block,
-    "rnn": partial(_draw_recurrent, "rnn"),
-    "lstm": partial(_draw_recurrent, "lstm"),
-    "gru": partial(_draw_recurrent, "gru"),
-    "cnn": _draw_convolution,
-}
-"""How a layer of a family is drawn, by its name."""

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, colours
-from analyses.lectures.operations import Part, parts
 from models.base import LanguageModel
 from models.languages import BOS_ID
 from models.model_config import ModelConfig
+from models.operations import Work, operations
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 REST = "everything else"
@@ -35,7 +35,7 @@ def predicted(model: LanguageModel, lengths: Iterable[int]) -> pd.DataFrame:
     rows = [
         (part.name, part.order, n, part.flops(n))
         for n in lengths
-        for part in parts(model.config, len(model.vocabulary))
+        for part in operations(model.config, len(model.vocabulary))
     ]
     return pd.DataFrame(rows, columns=["part", "order", "positions", "flops"])
 
@@ -64,7 +64,7 @@ def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
     of = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
     rows = [
         (part.name, positions, int(_difference(part, lambda name: of.get(f"{root}.{name}", 0))))
-        for part in parts(model.config, len(model.vocabulary))
+        for part in operations(model.config, len(model.vocabulary))
     ]
     return pd.DataFrame(rows, columns=["part", "positions", "counted"])
 
@@ -73,7 +73,7 @@ def _let_pass(x: Tensor, hook: object) -> Tensor:
     return x
 
 
-def _difference(part: Part, of: Callable[[str], float]) -> float:
+def _difference(part: Work, of: Callable[[str], float]) -> float:
     return sum(map(of, part.modules)) - sum(map(of, part.without))
 
 
@@ -84,7 +84,7 @@ def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataF
     Columns: part, positions, seconds. The clock is read where a module begins and where it ends.
     The last row is everything else.
     """
-    found = parts(model.config, len(model.vocabulary))
+    found = operations(model.config, len(model.vocabulary))
     names = {name for part in found for name in (*part.modules, *part.without)}
     tokens = example_tokens(model, positions)
     taken: dict[str, float] = {}

@@ -176,32 +176,12 @@ def _score_formula(config: ModelConfig) -> str:
     return rf"{q} \cdot {k}{root}"
 
 
-FORMULAS: dict[str, dict[str, tuple[str, str]]] = {
-    "lstm": {
-        "hook_cell": ("cells", r"c_t = f_t c_{t-1} + i_t \tanh(W x_t + U h_{t-1} + b)"),
-        "hook_resid_post": ("hidden states", r"h_t = o_t \tanh(c_t)"),
-    },
-    "rnn": {"hook_resid_post": ("hidden states", r"h_t = \tanh(W x_t + U h_{t-1} + b)")},
-    "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
-    "feedforward": {
-        "hook_pre": ("before the activation", r"W x + b"),
-        "hook_resid_post": ("hidden layer", r"\text{act}(W x + b)"),
-    },
-    "cnn": {
-        "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
-        "hook_conv_out": ("added to the stream", r"y_t = W a_t + b"),
-        "hook_resid_post": ("block output", r"\text{the stream after the block}"),
-    },
-}
-"""The name and the formula of each hook of a layer, by the name of the family."""
-
-
 @torch.no_grad()
 def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) -> list[Step]:
     """What a layer of a recurrent or convolutional model holds at every position of a word."""
     block = f"blocks.{layer}."
-    formulas = FORMULAS[model.config.family.name]
-    names = [block + hook for hook in formulas]
+    formulas = model.config.family.formulas
+    names = [block + hook for hook, *_ in formulas]
     _, cache = model.run_with_cache(tokens, names_filter=names, return_cache_object=False)
     places = _places(model.vocabulary, tokens)
     return [
@@ -213,7 +193,7 @@ def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) 
             _numbers(model.config.d_model),
             places,
         )
-        for hook, (name, formula) in formulas.items()
+        for hook, name, formula in formulas
     ]
 
 

@@ -23,7 +23,6 @@ from analyses.lectures.costs import (
     growth_chart,
     lengths_of,
     measured,
-    parts,
     predicted,
     share_chart,
 )
@@ -39,6 +38,7 @@ from models.choices import Counting
 from models.errors import UserError
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
+from models.operations import operations
 from models.rivals.ngram import HookedNGram
 from models.transformer.model import HookedTransformer
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
@@ -295,7 +295,7 @@ def test_the_measured_parts_make_up_the_pass(changes: dict[str, object]) -> None
     seconds = measured(model, 16, repeats=2)
     assert sum(len(module._forward_hooks) for module in model.modules()) == before
     assert (seconds["seconds"] >= 0).all()
-    assert seconds["part"].tolist()[:-1] == [part.name for part in parts(model.config, 5)]
+    assert seconds["part"].tolist()[:-1] == [part.name for part in operations(model.config, 5)]
     table = cost_table(predicted(model, [16]), [counted(model, 16), seconds])
     assert table["share of time"].sum() == pytest.approx(1)
     assert table["part"].tolist()[-1] == "everything else"

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import TINY, tiny_config
+from conftest import TINY, tiny_config, tiny_of
 from streamlit.testing.v1 import AppTest
 
+from models.families import FAMILIES
 from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
@@ -31,9 +32,12 @@ VARIANTS: list[ModelConfig] = [
 RIVALS: list[str] = ["rnn", "lstm", "gru", "cnn", "ngram"]
 
 
-def opened(path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+def opened(
+    path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch, **changes: object
+) -> AppTest:
     objective = "verdict" if config.sees_ahead else "next-symbols"
-    run = Run.create(path / "run", tiny_config(model=config, objective=objective))
+    changes = {"objective": objective, **changes}
+    run = Run.create(path / "run", tiny_config(model=config, **changes))
     train(run, "cpu")
     monkeypatch.setattr(sys, "argv", ["app.py", str(path)])
     page = AppTest.from_string(SHOW, default_timeout=120).run()
@@ -70,6 +74,23 @@ def test_a_rival(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPa
     page = opened(tmp_path, config, monkeypatch)
     steps = {"lstm": 2, "gru": 1, "rnn": 1, "cnn": 3, "ngram": 1}[architecture]
     assert charts(page) == 1 + steps + (0 if architecture == "ngram" else 2) + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [n for n, family in FAMILIES.items() if family.two_sided])
+def test_two_sides(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells and states of an LSTM are drawn; of attention across, and of costs, it says no more."""
+    config = tiny_of(architecture)
+    page = opened(
+        tmp_path, config, monkeypatch, language="copy", objective="sequence-to-sequence", max_n=8
+    )
+    told = [info.value.split(":")[0] for info in page.info]
+    steps = 2 if config.family.recurrent else 0
+    assert charts(page) == 1 + steps + 3
+    assert told == [
+        *([] if steps else ["The steps of cross-attention are not drawn"]),
+        "What two sides cost is not counted here",
+    ]
 
 
 @pytest.mark.slow

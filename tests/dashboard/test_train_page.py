@@ -20,7 +20,9 @@ from dashboard import processes
 from dashboard.views.languages.own_language import words_of
 from dashboard.views.languages.removed import put_back, remove, removed
 from models.errors import UserError
+from models.families import FAMILIES
 from models.languages import FormalLanguage, RegularLanguage, language
+from models.objectives import OBJECTIVES, objective
 from models.runs.files import locked
 from models.runs.run import Run, find_runs
 
@@ -115,6 +117,22 @@ def test_a_language_model_is_asked_for(folder: Path, started: list[Process]) -> 
     usual = opened(train_language="dieren")
     assert "--objective" not in said(usual)
     assert usual.selectbox(key="train_objective").value == "verdict"
+
+
+def test_each_kind_of_model_and_each_objective_has_its_caption(folder: Path) -> None:
+    page = opened(train_language="anbn")
+    for name, family in FAMILIES.items():
+        if not family.two_sided:
+            page.selectbox(key="train_kind").set_value(name).run()
+            assert family.caption in said(page)
+    page = opened(train_language="reverse")
+    for name, family in FAMILIES.items():
+        if family.two_sided:
+            page.selectbox(key="train_kind").set_value(name).run()
+            assert family.caption in said(page)
+    for name in OBJECTIVES:
+        page.selectbox(key="train_objective").set_value(name).run()
+        assert objective(name).caption in said(page)
 
 
 def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:

@@ -21,6 +21,7 @@ from models.hooks import STREAM, HookRow
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
 from models.objectives import objective
+from models.operations import operations
 from models.rivals.feedforward import HookedFeedforward
 from models.runs.run import Run
 from models.training.evaluation import evaluate
@@ -59,7 +60,8 @@ def bag_rows(config: ModelConfig) -> list[HookRow]:
 def bag(monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A configuration of a family that the lab does not have."""
     reads = frozenset({"d_model", "counting.centred"})
-    entry = Family("bag", f"{__name__}:Bag", f"{__name__}:bag_rows", reads, always)
+    paths, caption = (f"{__name__}:Bag", f"{__name__}:bag_rows"), "The mean of what was read."
+    entry = Family("bag", *paths, caption, reads, always)
     monkeypatch.setitem(FAMILIES, "bag", entry)
     return replace(TINY, architecture="bag")
 
@@ -138,17 +140,30 @@ def test_an_entry_says_what_its_model_is(name: str) -> None:
     assert family.recurrent == rnn
     assert family.whole == isinstance(model, HookedFeedforward)
     assert family.two_sided == hasattr(model, "border")
+    assert family.caption.endswith(".")
+    named = {hook for hook, *_ in family.formulas} | {box.hook for box in family.boxes} - {""}
+    assert {f"blocks.0.{hook}" for hook in named} <= hooks
+    parts = operations(config, len(model.vocabulary))
+    assert bool(parts) == (not family.tabular and not family.two_sided)
+    for part in parts:
+        for module in (*part.modules, *part.without):
+            model.get_submodule(module)
 
 
 @pytest.mark.slow
 def test_nobody_asks_for_the_name_of_an_architecture() -> None:
-    """``config.architecture`` is looked up in the configuration to find its entry, nowhere else."""
+    """``config.architecture`` is looked up in the configuration to find its entry, nowhere else;
+    and no table elsewhere has families as its keys."""
     asked = []
     for room in ("models", "interp", "analyses", "dashboard"):
         for file in sorted((ROOT / room).rglob("*.py")):
             if file == ROOT / "models" / "model_config.py":
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Dict):
+                    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                    if len(keys & set(FAMILIES)) > 1:
+                        asked.append(f"{file.relative_to(ROOT)}:{node.lineno}")
                 if isinstance(node, (ast.Compare, ast.Subscript, ast.Match)):
                     parts = [ast.unparse(part) for part in ast.iter_child_nodes(node)]
                     if any(part.endswith(".architecture") for part in parts):

@@ -19,7 +19,7 @@ from dashboard.views.languages.removed import put_aside, remove
 from models.errors import lab
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language
-from models.objectives import OBJECTIVES
+from models.objectives import OBJECTIVES, objective
 from models.runs.run import Run, find_runs, run_name
 from models.training.recipes import ABOUT, recipes_of
 
@@ -27,19 +27,6 @@ LOGS = ".logs"
 """The folder, below that of all runs, of what the trainings said."""
 MOST_STEPS = 20_000
 SEEDS = 10
-KINDS = {
-    "transformer": "A decoder: each position looks back at all earlier ones by attention.",
-    "rnn": "A recurrent network without gates: each state is made anew of the one before.",
-    "lstm": "A recurrent network: it reads symbol by symbol and keeps a state with gates.",
-    "gru": "A recurrent network with fewer gates than an LSTM.",
-    "cnn": "A convolution: each position sees a few symbols before it, layer by layer a few more.",
-    "ngram": "No network: it counts which symbols followed the last few symbols.",
-}
-TAUGHT = {
-    "next-symbols": "At every position, which symbols may come next, each judged by itself.",
-    "verdict": "Only whether the whole word is in the language.",
-    "language-model": "The one symbol that comes next, in words of the language: a softmax.",
-}
 
 
 def show() -> None:
@@ -79,9 +66,9 @@ def _ask() -> None:
                 st.caption(f"No word of it: {code(' '.join(missed))}")
     with right:
         kind = controls.selectbox("Kind of model", list(FAMILIES), key="train_kind")
-        st.caption(text(KINDS.get(kind, "")))
+        st.caption(text(FAMILIES[kind].caption))
         recipe = "plain"
-        if len(recipes := recipes_of(name)) > 1 and kind == "transformer":
+        if len(recipes := recipes_of(name)) > 1 and "counting.counters" in FAMILIES[kind].reads:
             recipe = controls.segments("Recipe", recipes, "train_recipe")
             st.caption(text(f"{recipe}: {ABOUT[recipe]}"))
         if is_own:
@@ -91,7 +78,7 @@ def _ask() -> None:
     with right:
         usually = list(OBJECTIVES).index(usual.objective)
         taught = controls.selectbox("Taught", list(OBJECTIVES), usually, key="train_objective")
-        st.caption(text(TAUGHT.get(taught, "")))
+        st.caption(text(objective(taught).caption))
     if taught != usual.objective:
         words += ["--objective", taught]
     left, middle, right = st.columns(3)

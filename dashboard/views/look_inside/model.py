@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 import torch
@@ -99,6 +101,9 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
     if config.family.tabular:
         _window(run, tokens)
         return
+    if config.family.attends and config.family.two_sided:
+        st.info("The steps of cross-attention are not drawn: choose a decoder, or an LSTM.")
+        return
     layer = _choice("Layer", config.n_layers)
     if config.family.attends:
         head = _choice("Head", config.n_heads)
@@ -157,8 +162,26 @@ def _window(run: Run, tokens: torch.Tensor) -> None:
 
 def _costs(run: Run) -> None:
     config = run.config.model
+    lengths, family = costs.lengths_of(config), config.family
+    if family.two_sided:
+        st.info("What two sides cost is not counted here: choose a network of one side.")
+    else:
+        _counts(run, lengths)
+    st.markdown("**What a layer of this width costs**, constant factors left out")
+    st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
+    if not (family.tabular or family.two_sided or family.whole):
+        st.markdown("**Steps of this model**, counted in the graph of its forward pass")
+        st.dataframe(_steps_by_length(run), hide_index=True)
+        st.caption(
+            "Path length: by how many steps from one position to another the first position "
+            "reaches the last one. None: no way leads there in so many layers. Sequential steps: "
+            "the longest chain of steps that must wait for each other."
+        )
+
+
+def _counts(run: Run, lengths: Sequence[int]) -> None:
+    """The operations of every part, and their seconds if the reader asks for them."""
     with model_of(run) as model:
-        lengths = costs.lengths_of(config)
         prediction = costs.predicted(model, lengths)
     timed = controls.toggle(
         "Count and measure on this machine",
@@ -189,17 +212,6 @@ def _costs(run: Run) -> None:
         st.caption(text(_lesson(run)))
         with st.expander("Table"):
             st.dataframe(table, hide_index=True)
-    st.markdown("**What a layer of this width costs**, constant factors left out")
-    st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
-    family = config.family
-    if not (family.tabular or family.two_sided or family.whole):
-        st.markdown("**Steps of this model**, counted in the graph of its forward pass")
-        st.dataframe(_steps_by_length(run), hide_index=True)
-        st.caption(
-            "Path length: by how many steps from one position to another the first position "
-            "reaches the last one. None: no way leads there in so many layers. Sequential steps: "
-            "the longest chain of steps that must wait for each other."
-        )
 
 
 @once(show_spinner=False)

@@ -7,7 +7,7 @@ from statistics import median
 
 import torch
 
-from analyses.lectures.operations import parts
+from models.operations import operations
 from models.runs.run import Run
 
 SYMBOLS = 64
@@ -27,16 +27,15 @@ def cost(run: Run) -> dict[str, float | None]:
         has two sides.
     """
     config = run.config.model
-    limited = config.positions == "learned" or config.family.whole
-    if config.family.tabular or config.family.two_sided or (limited and config.n_ctx <= SYMBOLS):
+    if not config.family.operations_path or (config.most_symbols or SYMBOLS) < SYMBOLS:
         return {}
     model = run.model()
-    found = parts(config, len(model.vocabulary))
     tokens = model.to_tokens(" ".join(model.vocabulary.symbols[:1] * SYMBOLS)).expand(WORDS, -1)
     taken = []
     for _ in range(TIMES + 1):
         start = time.perf_counter()
         model(tokens)
         taken.append(1000 * (time.perf_counter() - start))
-    operations = WORDS * sum(part.flops(SYMBOLS + 1) for part in found)
-    return {"operations": float(operations), "milliseconds": median(taken[1:])}
+    parts = operations(config, len(model.vocabulary))
+    flops = WORDS * sum(part.flops(SYMBOLS + 1) for part in parts)
+    return {"operations": float(flops), "milliseconds": median(taken[1:])}
