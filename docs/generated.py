@@ -30,7 +30,7 @@ from models.base import hook_table
 from models.choices import CHOICES, Counting
 from models.families import FAMILIES
 from models.hooks import HookRow
-from models.languages import LANGUAGES, FormalLanguage, language
+from models.languages import LANGUAGES, language
 from models.model_config import ModelConfig
 from models.training.recipes import recipes_of
 
@@ -182,7 +182,7 @@ def languages() -> str:
     rows = ["| name | type | symbols | example | near miss | recipes |", "|" + "---|" * 6]
     for name in LANGUAGES:
         known = language(name)
-        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        missed = known.near_miss_example()
         cells = [" ".join(known.vocabulary.symbols), " ".join(known.example())]
         cells += [" ".join(missed) if missed else "-", " ".join(recipes_of(name))]
         shown = " | ".join(f"`{cell}`" for cell in cells)

@@ -9,6 +9,7 @@ import pandas as pd
 from analyses.answers import answer
 from analyses.command_line.arguments import Analyse
 from analyses.console import OUT, print_json, progress_bar, shown, table_of, titled
+from analyses.needs import lack
 from analyses.options.behaviour import Accuracy
 from analyses.options.commands import Evaluate, Predict
 from analyses.questions.behaviour import accuracy
@@ -17,7 +18,7 @@ from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
 from models.errors import UserError
-from models.languages import FormalLanguage, Transduction
+from models.languages import FormalLanguage
 from models.runs.run import Run
 from models.training.evaluation import predict as predict_word
 
@@ -90,7 +91,7 @@ def analyse(asked: Analyse) -> None:
         return
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
-    names = [*usual(), *(["alignment"] if isinstance(run.language, Transduction) else [])]
+    names = [*usual(), *([] if lack(run, ["alignment"]) else ["alignment"])]
     for each in names:
         try:
             if asked.how.json:

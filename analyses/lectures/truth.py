@@ -11,14 +11,7 @@ from altair.typing import ChartType
 from analyses.charts.theme import EDGE, SEVERAL
 from interp.automata.extraction import canonical
 from interp.automata.rule_search import rule_of
-from models.languages import (
-    CountingLanguage,
-    DyckLanguage,
-    FormalLanguage,
-    RegularLanguage,
-    ShuffleLanguage,
-    Word,
-)
+from models.languages import FormalLanguage, Word
 
 LEFT_OUT = ("accepting", "valid")
 """Variables that the verdict shows already."""
@@ -32,17 +25,7 @@ def rule_in_words(language: FormalLanguage) -> str | None:
     no short words for it."""
     if language.rule is not None:
         return language.rule
-    if isinstance(language, CountingLanguage):
-        blocks = ", then all ".join(language.vocabulary.symbols)
-        return f"has first all {blocks}, as many of each"
-    if isinstance(language, DyckLanguage):
-        return (
-            "closes every bracket by one of its kind, the last that was opened first, with at most "
-            f"{language.depths.max()} open at once"
-        )
-    if isinstance(language, ShuffleLanguage):
-        return "closes every bracket; brackets of different kinds may cross"
-    if not isinstance(language, RegularLanguage) or len(language.delta) > MOST_STATES:
+    if language.dfa is None or len(language.dfa.states) > MOST_STATES:
         return None
     symbols = language.vocabulary.symbols
     rule = rule_of(canonical(language.dfa, symbols), symbols)

@@ -31,6 +31,9 @@ class CountingLanguage(FormalLanguage):
             self.variables["remaining"] = "count"
         self.variables |= {"block": "category", "valid": "category"}
 
+        blocks = ", then all ".join(symbols)
+        self.rule = f"has first all {blocks}, as many of each"
+
     # -- the truth ------------------------------------------------------------------------------
 
     @property

@@ -24,6 +24,10 @@ class DyckLanguage(RegularLanguage):
         super().__init__(name, _stacks(pairs, max_depth), tuple(BRACKETS[: 2 * pairs]))
         self.variables = {**self.variables, "depth": "count"}
         self.depths = self._depths()
+        self.rule = (
+            "closes every bracket by one of its kind, the last that was opened first, with at most "
+            f"{max_depth} open at once"
+        )
 
     def _depths(self) -> np.ndarray:
         """How many brackets are open in each state, [states]; 0 in the dead state."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+from automata.fa.dfa import DFA
 from jaxtyping import Bool, Float, Int
 
 from models.languages.repairs import MOST_REPAIRS
@@ -208,11 +209,13 @@ class FormalLanguage(Language):
     """A language with a grammar: words of any length and membership can be made.
 
     Attributes:
-        rule: completes "a word is in it if it ..."; None where it is told in another way, or has no
+        rule: completes "a word is in it if it ..."; None where its automaton says it, or it has no
             short words.
+        dfa: the smallest automaton of a regular language; None for others.
     """
 
     rule: str | None = None
+    dfa: DFA | None = None
 
     rationale_rule: ClassVar[str] = (
         "in a word of the language, the positions where some other symbol alone would break it; in "

@@ -21,7 +21,7 @@ from models.languages.grammars.copies import CopyLanguage, copying
 from models.languages.grammars.halting import HaltingLanguage
 from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
 from models.languages.grammars.productions import Grammar, grammar_of
-from models.languages.language import Language
+from models.languages.language import FormalLanguage
 from models.languages.own_grammar import of_grammar
 from models.languages.pairs import given
 from models.languages.pairs.in_context import InContext
@@ -93,14 +93,14 @@ def corpus_name(path: Path) -> str:
     return f"{short}-lines" if short in LANGUAGES else short or "lines"
 
 
-def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
+def _regex(name: str, regex: str, symbols: str) -> Callable[[], FormalLanguage]:
     return lambda: RegularLanguage.from_regex(name, regex, symbols)
 
 
 def _ambiguous(
     name: str, regex: str, symbols: str, rule: str, rival: str, by_rival: Rule
-) -> Callable[[], Language]:
-    def made() -> Language:
+) -> Callable[[], FormalLanguage]:
+    def made() -> FormalLanguage:
         dfa = DFA.from_nfa(NFA.from_regex(regex, input_symbols=set(symbols)))
         return AmbiguousLanguage(name, dfa, symbols, rule, rival, by_rival)
 
@@ -113,7 +113,7 @@ def _finite(name: str, words: set[str]) -> RegularLanguage:
     return RegularLanguage(name, dfa, symbols, chomsky="finite")
 
 
-def _grammar(name: str, grammar: Callable[[], Grammar], rule: str) -> Callable[[], Language]:
+def _grammar(name: str, grammar: Callable[[], Grammar], rule: str) -> Callable[[], FormalLanguage]:
     return lambda: ContextFreeLanguage(name, grammar(), rule)
 
 
@@ -185,7 +185,7 @@ def _tomita5() -> RegularLanguage:
     return RegularLanguage("tomita5", dfa, tuple("01"))
 
 
-LANGUAGES: dict[str, Callable[[], Language]] = {
+LANGUAGES: dict[str, Callable[[], FormalLanguage]] = {
     "an": _regex("an", "aa*", "ab"),
     "anbn": lambda: CountingLanguage("anbn", "ab"),
     "anbncn": lambda: CountingLanguage("anbncn", "abc"),
@@ -287,7 +287,7 @@ TABLE_1 = (  # Li and Cotterell's twelve
 
 
 @cache
-def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -> Language:
+def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -> FormalLanguage:
     """The registered language of this name, or one of the user's own under a new name.
 
     Args:

@@ -51,7 +51,7 @@ class RegularLanguage(FormalLanguage):
         self.name = name
         self.chomsky: ChomskyType = chomsky
         self.vocabulary = Vocabulary(tuple(symbols))
-        self.dfa = (
+        self.dfa: DFA = (
             dfa.to_complete(trap_state="trap").minify() if dfa.allow_partial else dfa.minify()
         )
         self.near_miss = near_miss

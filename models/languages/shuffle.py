@@ -24,6 +24,8 @@ class ShuffleLanguage(FormalLanguage):
     a stack is not enough.
     """
 
+    rule = "closes every bracket; brackets of different kinds may cross"
+
     def __init__(self, name: str, pairs: int) -> None:
         self.name = name
         self.pairs = pairs

@@ -39,7 +39,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "hooks sizes",
         "base",
         "transformer",
-        "rivals decoding",
+        "rivals decoding operations",
         "encoder_decoders",
         "runs",
         "training plants foreign",

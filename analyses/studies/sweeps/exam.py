@@ -16,7 +16,7 @@ from analyses.options.behaviour import length_range
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_SEED
 from models.errors import UserError
-from models.languages import FormalLanguage, Sample, language
+from models.languages import Sample, language
 from models.languages.tokens import TokenisedLanguage
 from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
@@ -74,7 +74,6 @@ class Exam(BaseModel):
     def tested(self, name: str, max_n: int) -> tuple[int, ...]:
         """The word lengths at which a language has the words asked for."""
         known = language(name)
-        assert isinstance(known, FormalLanguage)
         lengths: Sequence[int] = [known.length_of(n) for n in self._sizes(max_n)]
         if self.lengths is not None:
             lengths = length_range(self.lengths)

@@ -73,7 +73,6 @@ KINDS = {"a regular expression of mine": expression, "a grammar of mine": gramma
 def draw(config: TrainConfig) -> None:
     """What the language is, words of it, and words that are almost in it."""
     known = language(config.language, config.regex, config.symbols, config.grammar)
-    assert isinstance(known, FormalLanguage)
     if rule := rule_in_words(known):
         st.markdown(f"A word is in it if it **{text(rule)}**.")
     if isinstance(known, RegularLanguage):

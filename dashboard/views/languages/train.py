@@ -18,7 +18,7 @@ from dashboard.views.languages import own_language
 from dashboard.views.languages.removed import put_aside, remove
 from models.errors import lab
 from models.families import FAMILIES
-from models.languages import LANGUAGES, FormalLanguage, language
+from models.languages import LANGUAGES, language
 from models.objectives import OBJECTIVES, objective
 from models.runs.run import Run, find_runs, run_name
 from models.training.recipes import ABOUT, recipes_of
@@ -57,7 +57,6 @@ def _ask() -> None:
         else:
             words = [name]
             known = language(name)
-            assert isinstance(known, FormalLanguage)
             if rule := rule_in_words(known):
                 st.caption(f"A word is in it if it {text(rule)}.")
             st.caption(text(f"{known.chomsky.capitalize()}, read by {known.machine}."))

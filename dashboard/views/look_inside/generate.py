@@ -29,7 +29,7 @@ from dashboard.markup import code, text
 from dashboard.selection import current_run, once
 from dashboard.views.question import live
 from models.decoding.choice import Choice
-from models.languages import ContextFreeLanguage, Word
+from models.languages import Word
 from models.runs.run import Run
 
 COUNT = 12
@@ -181,6 +181,6 @@ def _compared(run: Run) -> None:
 def _close(run: Run) -> None:
     """The excess loss by length or by depth of embedding."""
     by = "length"
-    if isinstance(run.language, ContextFreeLanguage):
+    if not lack(run, ["trees"]):
         by = controls.segments("By", list(BY), "perplexity_by")
     live("perplexity", by=by)

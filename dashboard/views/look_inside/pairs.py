@@ -17,8 +17,6 @@ from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed, once
 from dashboard.views.question import live, told
 from models.languages import Transduction, Word
-from models.languages.pairs.in_context import InContext
-from models.languages.pairs.steps import ParitySteps
 from models.runs.run import Run
 
 PAIR, ALL, RIGHT, STEPS = "one pair", "over many pairs", "how right", "an edited step"
@@ -30,7 +28,7 @@ def show() -> None:
     """The page."""
     heading("Alignment", "alignment")
     run = current_run()
-    if isinstance(run.language, InContext):
+    if not lack(run, ["prompts"]):
         shown = controls.segments("Show", [EXAMPLES, HEADS, PROMPT], "prompts_of")
         with explain_errors():
             if shown == EXAMPLES:
@@ -43,7 +41,7 @@ def show() -> None:
     if reason := lack(run, ["alignment"]):
         st.info(text(reason))
         return
-    steps = [STEPS] if isinstance(run.language, ParitySteps) else []
+    steps = [] if lack(run, ["steps"]) else [STEPS]
     shown = controls.segments("Show", [PAIR, ALL, RIGHT, *steps], "pairs_of")
     with explain_errors():
         if shown == PAIR:
