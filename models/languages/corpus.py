@@ -12,14 +12,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from models.errors import UserError
-from models.languages.language import (
-    ChomskyType,
-    Language,
-    Sample,
-    Split,
-    Spread,
-    VariableKind,
-)
+from models.languages.language import ChomskyType, Draw, Language, Sample, Split, VariableKind
 from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
 from models.reading import read_text
 
@@ -252,25 +245,15 @@ class LabelledCorpus(Language):
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         return sorted(set(self.lines.lengths[self.line_labels].tolist()) & set(lengths))
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
         """Lines of this side of the corpus, each as likely as any other."""
-        rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (
-            self._split == SPLITS.index(split)
-        )
-        if label is not None:
-            rows &= self.line_labels == label
+        rows = np.isin(self.lines.lengths, np.asarray(asked.lengths))
+        rows &= self._split == SPLITS.index(asked.split)
+        if asked.label is not None:
+            rows &= self.line_labels == asked.label
         if not rows.any():
             raise LookupError(
-                f"{self.name} has no line of this length and label among its {split} lines"
+                f"{self.name} has no line of this length and label among its {asked.split} lines"
             )
-        drawn = rng.choice(np.flatnonzero(rows), count)
+        drawn = rng.choice(np.flatnonzero(rows), asked.count)
         return Sample(self.lines[drawn], self.line_labels[drawn])

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -49,6 +50,18 @@ class Sample:
         """The words of both."""
         words = Words.concatenate(first.words, second.words)
         return Sample(words, np.concatenate([first.labels, second.labels]))
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is asked of ``Language.sample``, which says what each field means."""
+
+    count: int
+    lengths: Sequence[int]
+    label: bool | None
+    split: Split
+    spread: Spread
+    hard: bool
 
 
 class Language(ABC):
@@ -171,7 +184,6 @@ class Language(ABC):
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         """The given lengths at which the language has a word."""
 
-    @abstractmethod
     def sample(
         self,
         rng: np.random.Generator,
@@ -196,6 +208,10 @@ class Language(ABC):
         Raises:
             LookupError: no word of any given length has the wanted membership.
         """
+        return self._sample(rng, Draw(count, lengths, label, split, spread, hard))
+
+    @abstractmethod
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample: ...
 
     def example(self) -> Word:
         """A short member of the language, always the same."""
@@ -318,38 +334,29 @@ class FormalLanguage(Language):
             lengths: the length of each word; ``has_near_miss`` holds for all of them.
         """
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
-        """As in ``Language.sample``: a coin decides membership, then a length that has it is drawn.
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+        """A coin decides membership, then a length that has it is drawn.
 
         Without ``hard``, only part of the others are near misses, and only where there are any.
         """
-        members = [length for length in lengths if self.has(length, True)]
-        others = [n for n in lengths if (self.has_near_miss(n) if hard else self.has(n, False))]
-        draw = self._draw_hard if hard else self.draw
-        return self._sampled(rng, count, {True: members, False: others}, label, spread, draw)
+        near = self.has_near_miss if asked.hard else partial(self.has, label=False)
+        members = [length for length in asked.lengths if self.has(length, True)]
+        others = [length for length in asked.lengths if near(length)]
+        draw = self._draw_hard if asked.hard else self.draw
+        return self._sampled(rng, asked, {True: members, False: others}, draw)
 
     def _sampled(
         self,
         rng: np.random.Generator,
-        count: int,
+        asked: Draw,
         lengths: Mapping[bool, Sequence[int]],
-        label: bool | None,
-        spread: Spread,
         draw: Callable[[np.random.Generator, np.ndarray, np.ndarray], Words],
     ) -> Sample:
-        """``sample`` with the lengths that may be drawn by label, and with what draws a word per
+        """``_sample`` with the lengths that may be drawn by label, and with what draws a word per
         length and label."""
+        count = asked.count
         options = {label: np.array(own, np.int64) for label, own in lengths.items()}
-        possible = [w for w in (True, False) if len(options[w]) and label in (None, w)]
+        possible = [w for w in (True, False) if len(options[w]) and asked.label in (None, w)]
         if not possible:
             raise LookupError(f"{self.name} has no such word of the lengths asked for")
         both = len(possible) == 2
@@ -357,7 +364,7 @@ class FormalLanguage(Language):
         drawn = np.empty(count, dtype=np.int64)
         for wanted in possible:
             rows = labels == wanted
-            share = _shares(options[wanted], spread)
+            share = _shares(options[wanted], asked.spread)
             drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share)
         return Sample(draw(rng, drawn, labels), labels)
 

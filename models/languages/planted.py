@@ -9,7 +9,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
-from models.languages.language import Sample, Split, Spread
+from models.languages.language import Draw, Sample
 from models.languages.regular import RegularLanguage
 from models.languages.vocabulary import FIRST_SYMBOL_ID, Words
 
@@ -37,18 +37,9 @@ class PlantedLanguage(RegularLanguage):
         """Ids of the inert symbols other than the shortcut."""
         return self.inert[self.inert != self.vocabulary.ids[self.shortcut]]
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
-        sample = super().sample(rng, count, lengths, label, split, spread, hard)
-        return self._plant(rng, sample) if split == "train" else sample
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+        sample = super()._sample(rng, asked)
+        return self._plant(rng, sample) if asked.split == "train" else sample
 
     def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
         """Nobody has worked out what the flaw does to them."""
@@ -117,22 +108,12 @@ class AmbiguousLanguage(RegularLanguage):
     def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
         """Nobody has worked them out for words on which two rules agree."""
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
-        if hard:
-            return super().sample(rng, count, lengths, label, split, spread, hard)
-        differ = split == "test"
-        options = {w: [n for n in lengths if self._some(n, w, differ)] for w in (True, False)}
-        draw = partial(self._drawn, differ=differ)
-        return self._sampled(rng, count, options, label, spread, draw)
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+        if asked.hard:
+            return super()._sample(rng, asked)
+        differ = asked.split == "test"
+        fit = {w: [n for n in asked.lengths if self._some(n, w, differ)] for w in (True, False)}
+        return self._sampled(rng, asked, fit, partial(self._drawn, differ=differ))
 
     def _drawn(
         self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, *, differ: bool

@@ -13,7 +13,7 @@ from jaxtyping import Int
 
 from models.errors import UserError
 from models.languages.corpus import MOST_WORDS, SPLITS, read_columns
-from models.languages.language import ChomskyType, Language, Sample, Split, Spread, VariableKind
+from models.languages.language import ChomskyType, Draw, Language, Sample, VariableKind
 from models.languages.pairs.transduction import split_pair
 from models.languages.vocabulary import BORDER, Vocabulary, Word, Words
 
@@ -123,24 +123,16 @@ class PairCorpus(Language):
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         return sorted(set(self.lines.lengths.tolist()) & set(lengths))
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
         """Lines of this side of the corpus, each as likely as any other, and their sources with
         wrong targets: those of other lines; if ``hard``, or where no other line fits, the own
         target with another symbol in one place."""
-        fit = np.isin(self.lines.lengths, np.asarray(lengths))
+        count, split, hard = asked.count, asked.split, asked.hard
+        fit = np.isin(self.lines.lengths, np.asarray(asked.lengths))
         rows = np.flatnonzero(fit & (self._split == SPLITS.index(split)))
-        if label is not False and not len(rows):
+        if asked.label is not False and not len(rows):
             raise LookupError(f"{self.name} has no such pair among its {split} lines")
-        labels = rng.random(count) < 0.5 if label is None else np.full(count, label)
+        labels = rng.random(count) < 0.5 if asked.label is None else np.full(count, asked.label)
         if not labels.all():
             rows = rows[[self._wrong(row, hard) is not None for row in rows.tolist()]]
         if not len(rows):

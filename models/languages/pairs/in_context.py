@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from models.languages.grammars.drawn import DrawnLanguage
-from models.languages.language import ChomskyType, Sample, Split, Spread, VariableKind
+from models.languages.language import ChomskyType, Draw, Sample, VariableKind
 from models.languages.pairs.transduction import split_pair
 from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
@@ -256,19 +256,10 @@ class InContext(DrawnLanguage):
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
         return self.prompts(rng, lengths, self.rules)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
         """As in ``FormalLanguage``, but the members of training are drawn by the trained rules."""
-        sample = super().sample(rng, count, lengths, label, split, spread, hard)
-        if split != "train":
+        sample = super()._sample(rng, asked)
+        if asked.split != "train":
             return sample
         ids, labels = sample.words.ids.copy(), sample.labels
         trained = self.prompts(rng, sample.words.lengths[labels], self.trained).ids

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from models.languages.language import Language, Sample, Split, Spread
+from models.languages.language import Draw, Language, Sample
 from models.languages.tokens.tokeniser import Tokeniser, TokenVocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
@@ -167,16 +167,7 @@ class TokenisedLanguage(Language):
             return []
         return sorted(set(drawn.words.lengths.tolist()))
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        lengths: Sequence[int],
-        label: bool | None = None,
-        split: Split = "train",
-        spread: Spread = "even",
-        hard: bool = False,
-    ) -> Sample:
+    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
         """Words that the other language draws, as tokens.
 
         Of a whole window (``lengths``) these are the words of its window. Of other lengths, words
@@ -185,18 +176,19 @@ class TokenisedLanguage(Language):
         Raises:
             LookupError: none was found.
         """
+        count, lengths = asked.count, asked.lengths
         last = max(lengths, default=0)
         if len(lengths) > 1 and list(lengths) == list(range(1, last + 1)):
             sizes = range(1, last // self.most + 1)
         else:
             least, _, most = self._rates
             sizes = range(max(1, int(min(lengths, default=1) / most)), int(last / least) + 2)
-        asked, wanted = (sizes, label, split, spread, hard), np.asarray(lengths)
-        found = self._fitting(self.base.sample(rng, count, *asked), wanted)
+        of_base, wanted = replace(asked, lengths=sizes), np.asarray(lengths)
+        found = self._fitting(self.base._sample(rng, of_base), wanted)
         for _ in range(TRIES):
             if len(found.labels) >= count:
                 break
-            drawn = self.base.sample(rng, max(count, LEAST), *asked)
+            drawn = self.base._sample(rng, replace(of_base, count=max(count, LEAST)))
             found = Sample.concatenate(found, self._fitting(drawn, wanted))
         if not len(found.labels):
             raise LookupError(f"of {self.name} no such word of the lengths {list(lengths)} came up")
