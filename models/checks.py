@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, get_args
+from functools import cache
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from annotated_types import Interval
 
 from models.errors import UserError
 
@@ -17,18 +20,37 @@ MOST_SYMBOLS = 10_000
 """The most symbols in a word: the cost of attention grows with the square of this."""
 
 
-def check_choices(config: object, **choices: Any) -> None:
-    """Raises UserError if a field holds a value that it cannot have, as an edited run.json may."""
-    for name, kind in choices.items():
-        value = getattr(config, name)
-        if value not in get_args(kind):
-            raise UserError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
+def check_fields(config: object, called: Callable[[str], str] = str) -> None:
+    """Raises UserError for a value that is none of the choices of its field, as an edited run.json
+    may have, and for a number that is beyond the bounds on its field, infinite or none at all.
 
-
-def check_numbers(config: Config, bounds: Mapping[str, tuple[Number, Number]]) -> None:
-    """Raises UserError for a number beyond its bounds, infinite or none at all."""
+    Args:
+        called: what a field is called in a message.
+    """
+    choices, bounds = _limits(cast(Any, type(config)))
+    for name, known in choices.items():
+        if (value := getattr(config, name)) not in known:
+            raise UserError(f"{called(name)} is {value!r}: choose one of {', '.join(known)}")
     for name, (least, most) in bounds.items():
-        check_bounds(name, getattr(config, name), least, most)
+        if (value := getattr(config, name)) is not None:
+            check_bounds(called(name), value, least, most)
+
+
+@cache
+def _limits(
+    kind: Any,
+) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[Number, Number]]]:
+    """What stands on the fields of a class: the choices, and the least and the largest number."""
+    hints = get_type_hints(kind, include_extras=True)
+    choices = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    bounds = {
+        name: (cast(Number, mark.ge), cast(Number, mark.le))
+        for name, hint in hints.items()
+        for part in (hint, *get_args(hint))  # of "... | None" too
+        for mark in getattr(part, "__metadata__", ())
+        if isinstance(mark, Interval)
+    }
+    return choices, bounds
 
 
 def check_bounds(name: str, value: Number, least: Number, most: Number) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from models.checks import AS_WRITTEN, check_numbers
+from annotated_types import Interval
+
+from models.checks import AS_WRITTEN, check_fields
 from models.errors import UserError
 
 Scores = Literal["scaled_dot", "dot", "additive", "linear", "identity"]
@@ -56,12 +58,12 @@ class Counting:
     __pydantic_config__ = AS_WRITTEN
 
     centred: bool = False
-    averaging_heads: int = 0
+    averaging_heads: Annotated[int, Interval(ge=0, le=4096)] = 0
     head_norm: bool = False
     counters: bool = False
 
     def __post_init__(self) -> None:
-        check_numbers(self, {"averaging_heads": (0, 4096)})
+        check_fields(self)
         if self.counters and not self.averaging_heads:
             raise UserError(
                 "counters are averaging heads that count, and averaging_heads is 0: choose at "

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from annotated_types import Interval
 from tyro.conf import Positional, Suppress
 
-from models.checks import AS_WRITTEN, MOST_SYMBOLS, Number, check_numbers
-from models.checks import check_choices as _check_choices
+from models.checks import AS_WRITTEN, MOST_SYMBOLS, check_fields
 from models.choices import ABSOLUTE
 from models.errors import UserError, first_fault
 from models.languages import Spread
@@ -35,32 +34,6 @@ together, times the square of their length."""
 
 SELECTION_WORDS = 256
 """How many words choose the weights, of all lengths together."""
-
-
-BOUNDS: Mapping[str, tuple[Number, Number]] = {
-    "seed": (0, MOST_SEED),
-    "max_n": (1, MOST_SYMBOLS),
-    "steps": (1, 10**9),
-    "batch_size": (1, 2**20),
-    "learning_rate": (1e-12, 1e3),
-    "max_offset": (0, 2**24),
-    "warmup": (0, 10**9),
-    "weight_decay": (0, 1e3),
-    "average": (0, 0.999999),
-    "clip": (1e-12, 1e12),
-    "evaluate_every": (1, 10**9),
-    "threads": (1, 256),
-    "patience": (0, 10**9),
-    "selection_window": (0, 1000),
-    "lines": (0, 10**7),
-    "rank": (1, 2**16),
-    "rare": (0, 10**7),
-    "disfluent": (0, 0.9),
-}
-"""The least and the largest value of every number of a configuration. Beyond them nothing useful
-happens: the machine's memory or everybody's patience ends first."""
-
-_check_bounds = partial(check_numbers, bounds=BOUNDS)
 
 
 @dataclass(frozen=True)
@@ -135,42 +108,41 @@ class TrainConfig:
     symbols: str = ""
     grammar: str = ""
     vocabulary: str = WORDS
-    rare: int = 0
+    rare: Annotated[int, Interval(ge=0, le=10**7)] = 0
     recipe: str = "plain"
-    seed: int = 0
-    max_n: int = 25
+    seed: Annotated[int, Interval(ge=0, le=MOST_SEED)] = 0
+    max_n: Annotated[int, Interval(ge=1, le=MOST_SYMBOLS)] = 25
     spread: Spread = "even"
     objective: str = "next-symbols"
-    steps: int = 1000
-    batch_size: int = 64
-    learning_rate: float = 2e-3
-    max_offset: int = 0
-    warmup: int = 50
-    weight_decay: float = 0.0
-    average: float = 0.0
-    clip: float = 1.0
-    evaluate_every: int = 50
-    threads: int = 1
-    patience: int = 0
-    selection_window: float = 0.0
-    lines: int = 0
-    disfluent: float = 0.0
+    steps: Annotated[int, Interval(ge=1, le=10**9)] = 1000
+    batch_size: Annotated[int, Interval(ge=1, le=2**20)] = 64
+    learning_rate: Annotated[float, Interval(ge=1e-12, le=1e3)] = 2e-3
+    max_offset: Annotated[int, Interval(ge=0, le=2**24)] = 0
+    warmup: Annotated[int, Interval(ge=0, le=10**9)] = 50
+    weight_decay: Annotated[float, Interval(ge=0, le=1e3)] = 0.0
+    average: Annotated[float, Interval(ge=0, le=0.999999)] = 0.0
+    clip: Annotated[float, Interval(ge=1e-12, le=1e12)] = 1.0
+    evaluate_every: Annotated[int, Interval(ge=1, le=10**9)] = 50
+    threads: Annotated[int, Interval(ge=1, le=256)] = 1
+    patience: Annotated[int, Interval(ge=0, le=10**9)] = 0
+    selection_window: Annotated[float, Interval(ge=0, le=1000)] = 0.0
+    lines: Annotated[int, Interval(ge=0, le=10**7)] = 0
+    disfluent: Annotated[float, Interval(ge=0, le=0.9)] = 0.0
     disfluency: Disfluency = "all"
     parent: Annotated[str, Suppress] = ""
     tuned: Tuned = "all"
-    rank: int = 4
+    rank: Annotated[int, Interval(ge=1, le=2**16)] = 4
     adapted: Adapted = "attention"
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted, disfluency=Disfluency)
+        check_fields(self)
         merges_of(self.vocabulary)
         if self.tuned != "all" and not self.parent:
             raise UserError(
                 f"tuned is {self.tuned}, but the training starts from random weights: fine-tune a "
                 "run with `lab finetune RUN`, or leave it out"
             )
-        _check_bounds(self)
         maps = self.adapted != "mlp" or self.model.mlp != "none"
         if self.tuned == "lora" and not (self.model.family.attends and maps):
             raise UserError(

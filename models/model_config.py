@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated
 
+from annotated_types import Interval
 from tyro.conf import arg
 from tyro.extras import literal_type_from_choices
 
-from models.checks import AS_WRITTEN, MOST_SYMBOLS, Number, check_choices, check_numbers, dotted
+from models.checks import AS_WRITTEN, MOST_SYMBOLS, check_fields, dotted
 from models.choices import (
     CHOICES,
     Activation,
@@ -33,23 +33,6 @@ Architecture = Annotated[
     ),
 ]
 """The name of a family; the command line offers all that exist."""
-
-BOUNDS: Mapping[str, tuple[Number, Number]] = {
-    "n_layers": (1, 1000),
-    "n_heads": (1, 4096),
-    "d_model": (1, 2**20),
-    "head_width": (0, 2**20),
-    "value_width": (0, 2**20),
-    "dropout": (0.0, 0.9),
-    "d_mlp": (1, 2**22),
-    "n_ctx": (1, 2**24),
-    "kernel_size": (1, MOST_SYMBOLS),
-    "order": (1, 5),
-    "eps": (0, 1),
-    "window": (0, MOST_SYMBOLS),
-    "position_base": (1.0, 1e12),
-}
-"""The least and the largest value of every number of a model."""
 
 OPTIONS = ("head_width", "value_width", "window", "parallel", "residual", "dropout", "even_start")
 """Further fields that are refused where a family does not read them."""
@@ -135,17 +118,17 @@ class ModelConfig:
     __pydantic_config__ = AS_WRITTEN
 
     architecture: Architecture = "transformer"
-    n_layers: int = 2
-    n_heads: int = 4
-    d_model: int = 64
-    head_width: int = 0
-    value_width: int = 0
-    d_mlp: int = 256
+    n_layers: Annotated[int, Interval(ge=1, le=1000)] = 2
+    n_heads: Annotated[int, Interval(ge=1, le=4096)] = 4
+    d_model: Annotated[int, Interval(ge=1, le=2**20)] = 64
+    head_width: Annotated[int, Interval(ge=0, le=2**20)] = 0
+    value_width: Annotated[int, Interval(ge=0, le=2**20)] = 0
+    d_mlp: Annotated[int, Interval(ge=1, le=2**22)] = 256
     scores: Scores = "scaled_dot"
     mask: Mask = "causal"
-    window: int = 0
+    window: Annotated[int, Interval(ge=0, le=MOST_SYMBOLS)] = 0
     positions: Positions = "none"
-    position_base: float = 10_000.0
+    position_base: Annotated[float, Interval(ge=1.0, le=1e12)] = 10_000.0
     even_start: bool = True
     norm: Norm = "layer"
     norm_placement: NormPlacement = "pre"
@@ -155,11 +138,11 @@ class ModelConfig:
     mlp: Mlp = "plain"
     act_fn: Activation = "gelu"
     bias: bool = True
-    n_ctx: int = 1024
-    kernel_size: int = 5
-    order: int = 3
-    dropout: float = 0.0
-    eps: float = 1e-5
+    n_ctx: Annotated[int, Interval(ge=1, le=2**24)] = 1024
+    kernel_size: Annotated[int, Interval(ge=1, le=MOST_SYMBOLS)] = 5
+    order: Annotated[int, Interval(ge=1, le=5)] = 3
+    dropout: Annotated[float, Interval(ge=0.0, le=0.9)] = 0.0
+    eps: Annotated[float, Interval(ge=0, le=1)] = 1e-5
     output: Output = "sigmoid"
     counting: Counting = Counting()
 
@@ -168,8 +151,7 @@ class ModelConfig:
             raise UserError(
                 f"architecture is {self.architecture!r}: choose one of {', '.join(FAMILIES)}"
             )
-        check_choices(self, **CHOICES, act_fn=Activation, output=Output)
-        check_numbers(self, BOUNDS)
+        check_fields(self)
         if self.learned_heads < 1:
             raise UserError(
                 f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "

@@ -36,7 +36,6 @@ class Plant(Dials, Shows):
     out: Path = Path("runs")
 
     def __post_init__(self) -> None:
-        Dials.__post_init__(self)
         Shows.__post_init__(self)
         if self.program in get_args(Study):
             raise UserError(

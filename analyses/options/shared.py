@@ -7,16 +7,15 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_type_hints
+from typing import Annotated
 
 from annotated_types import Interval
 from tyro.conf import FlagCreatePairsOff
 
-from models.checks import Number, check_bounds
+from models.checks import check_fields
 from models.config import MOST_SEED, Device
 from models.errors import UserError, option_of, told
 from models.languages import language
@@ -77,21 +76,6 @@ Seed = Annotated[int, Interval(ge=0, le=MOST_SEED)]
 """A seed that every source of random numbers takes."""
 
 
-@cache
-def _bounds_of(options: Any) -> Mapping[str, tuple[Number, Number]]:
-    """The bounds that stand on the fields of a class of options, by field: least and most."""
-    hints = get_type_hints(options, include_extras=True)
-    kinds = {name: (hint, *get_args(hint)) for name, hint in hints.items()}  # of "... | None" too
-    marks = {
-        name: bounds
-        for name, parts in kinds.items()
-        for part in parts
-        for bounds in getattr(part, "__metadata__", ())
-        if isinstance(bounds, Interval)
-    }
-    return {name: (cast(Number, each.ge), cast(Number, each.le)) for name, each in marks.items()}
-
-
 NO_PATH = re.compile(r"~|[a-z]{3,}:(?=/)")
 """Beginnings of what is no path: a home that no shell has opened, and an address."""
 
@@ -105,9 +89,7 @@ class Checked:
 
     def __post_init__(self) -> None:
         """Raises UserError for a bad value."""
-        for name, (least, most) in _bounds_of(cast(Any, type(self))).items():
-            if (value := getattr(self, name)) is not None:
-                check_bounds(option_of(name), value, least, most)
+        check_fields(self, option_of)
         for name, value in vars(self).items():
             if isinstance(value, Path) and (fault := NO_PATH.match(str(value))):
                 raise UserError(f"{name} is {value}: {fault[0]} begins no path, write it in full")

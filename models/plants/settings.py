@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from models.checks import check_choices
-from models.errors import UserError
+from annotated_types import Interval
+
+from models.checks import check_fields
 
 Copies = Literal["one", "either", "both"]
 
@@ -31,19 +32,16 @@ class Dials:
             unit; less where verdicts would be wrong.
     """
 
-    decoys: int = 0
+    decoys: Annotated[int, Interval(ge=0, le=64)] = 0
     cancelling: bool = False
     copies: Copies = "one"
     rotate: bool = False
-    superposed: float = 0.0
+    superposed: Annotated[float, Interval(ge=0, le=0.9)] = 0.0
     norm: bool = False
-    noise: float = 0.0
+    noise: Annotated[float, Interval(ge=0, le=1)] = 0.0
 
     def __post_init__(self) -> None:
-        check_choices(self, copies=Copies)
-        for name, most in (("decoys", 64), ("superposed", 0.9), ("noise", 1.0)):
-            if not 0 <= getattr(self, name) <= most:
-                raise UserError(f"{name} is {getattr(self, name)}: choose 0 to {most}")
+        check_fields(self)
 
     @property
     def heads(self) -> int:

@@ -334,9 +334,9 @@ def test_lab_plant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["majorty-10"], "did you mean majority-10"),
         (["rules"], "write `lab recover rules`"),
-        (["anbn-10", "--noise", "2"], "noise is 2.0: choose 0 to 1"),
-        (["anbn-10", "--superposed", "-1"], "superposed is -1.0: choose 0 to 0.9"),
-        (["anbn-10", "--decoys", "100"], "decoys is 100: choose 0 to 64"),
+        (["anbn-10", "--noise", "2"], "--noise is 2.0: it must be at most 1"),
+        (["anbn-10", "--superposed", "-1"], "--superposed is -1.0: it must be at least 0"),
+        (["anbn-10", "--decoys", "100"], "--decoys is 100: it must be at most 64"),
         (["anbn-10", "--seed", "-1"], "--seed is -1"),
     ],
 )
