@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,9 +23,7 @@ from models.hooks import HookRow
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.model_config import ModelConfig
 from models.objectives import LEAST, read_at, reading
-
-if TYPE_CHECKING:
-    from models.objectives.base import Objective
+from models.objectives.base import Objective, Outcome
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
 """The fields of ``ModelConfig`` that a model names as its sizes, as far as its family has them."""
@@ -73,8 +71,7 @@ class LanguageModel(HookedRootModule):
                 can be checked without waiting for the device; None means 0 for every word.
         """
         ids = tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens)
-        logits = partial(self.logits, offsets=offsets)
-        return self.reading.read(logits, ids, self.vocabulary)
+        return self.reading.read(ids, self.vocabulary, partial(self.logits, offsets=offsets))
 
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """The position at which the verdict on each word is read; BOS is position 0.
@@ -108,7 +105,7 @@ class LanguageModel(HookedRootModule):
             tokens: the words, BOS first.
             at: ``verdict_positions``.
         """
-        return self.reading.margins(logits, tokens, at, self.vocabulary)
+        return self.reading.margins(Outcome(logits, tokens, at, self.vocabulary))
 
     def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
         """What is added to x W_U + b_U, for all tokens alike: 0 unless the output is a softmax.

@@ -25,7 +25,7 @@ from analyses.options.shared import (
     check_languages,
     check_replaced,
 )
-from models.checks import MOST_SYMBOLS, check_bounds
+from models.checks import MOST_SYMBOLS
 from models.config import TrainConfig
 from models.decoding.limits import LIMITS, check
 from models.errors import UserError, option_of
@@ -244,15 +244,15 @@ class Generate(Shows):
 
     run: tyro.conf.Positional[Path]
     decoders: Flag = False
-    count: int = 0
+    count: Annotated[int, Interval(ge=0, le=100_000)] = 0
     prompt: str = ""
-    longest: int = 0
+    longest: Annotated[int, Interval(ge=0, le=MOST_SYMBOLS)] = 0
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
-    beam: int = 0
+    beam: Annotated[int, Interval(ge=0, le=4096)] = 0
     by_length: Flag = False
     all_words: Flag = False
     seed: Seed = 0
@@ -260,9 +260,6 @@ class Generate(Shows):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, most in (("count", 100_000), ("longest", MOST_SYMBOLS), ("beam", 4096)):
-            if not 0 <= (value := getattr(self, name)) <= most:
-                raise UserError(f"--{name} is {value}: it must lie between 0 and {most}")
         check({name: getattr(self, name) for name in LIMITS})
         ways = [name for name in ("decoders", "beam", "all_words") if getattr(self, name)]
         idle = [] if self.beam or self.all_words else ["by_length"]
@@ -285,18 +282,9 @@ class Size(Shows):
         model: the parts and their sizes.
     """
 
-    tokens: int = 4
-    positions: int = 1024
+    tokens: Annotated[int, Interval(ge=3, le=10**7)] = 4
+    positions: Annotated[int, Interval(ge=1, le=10**7)] = 1024
     model: ModelConfig = field(default_factory=ModelConfig)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds("tokens", self.tokens, 3, MOST_TOKENS)
-        check_bounds("positions", self.positions, 1, MOST_TOKENS)
-
-
-MOST_TOKENS = 10**7
-"""The largest vocabulary and the longest word that are asked about."""
 
 
 @dataclass(frozen=True)

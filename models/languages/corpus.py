@@ -211,12 +211,6 @@ class LabelledCorpus(Language):
         allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
         return allowed
 
-    def rationales(self, word: Sequence[str]) -> None:
-        return None
-
-    def substitution_effects(self, word: Sequence[str]) -> None:
-        return None
-
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         """The nearest line with the other label. Only lines of the corpus have a known label."""
         wanted = not self.contains(word)

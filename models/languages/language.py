@@ -147,24 +147,24 @@ class Language(ABC):
     @abstractmethod
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word: ...
 
-    @abstractmethod
     def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
         """The sets of positions that decide, from 0, by ``rationale_rule``.
 
         Each set is a right answer by itself. None if the rule gives none.
         """
+        return None
 
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
         """The positions that are in any of the ``rationales``; None if there are none."""
         sets = self.rationales(word)
         return None if sets is None else tuple(sorted({i for each in sets for i in each}))
 
-    @abstractmethod
     def substitution_effects(self, word: Sequence[str]) -> Float[np.ndarray, " time"] | None:
         """By position, the share of the other symbols there that turn the membership around.
 
         The other symbols of the word stay. None if the membership of other words is not known.
         """
+        return None
 
     # -- data -----------------------------------------------------------------------------------
 

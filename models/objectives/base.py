@@ -56,6 +56,27 @@ class Batch:
         return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a model made of words.
+
+    Attributes:
+        logits: at every position.
+        tokens: the words, BOS first.
+        at: where the verdicts are read.
+        vocabulary: of the model.
+    """
+
+    logits: Float[Tensor, "*batch pos d_vocab"]
+    tokens: Int[Tensor, "*batch pos"]
+    at: Int[Tensor, "*#batch"]
+    vocabulary: Vocabulary
+
+
+Forward = Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"]]
+"""A model that is given tokens."""
+
+
 class Objective(ABC):
     """What is taught of a language.
 
@@ -141,28 +162,14 @@ class Objective(ABC):
     # -- what a model says ------------------------------------------------------------------------
 
     def read(
-        self,
-        logits: Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"]],
-        tokens: Int[Tensor, "batch pos"],
-        vocabulary: Vocabulary,
+        self, tokens: Int[Tensor, "batch pos"], vocabulary: Vocabulary, forward: Forward
     ) -> Float[Tensor, "batch pos d_vocab"]:
         """The logits of a model for these tokens; here it reads them as they are."""
-        return logits(tokens)
+        return forward(tokens)
 
-    def margins(
-        self,
-        logits: Float[Tensor, "*batch pos d_vocab"],
-        tokens: Int[Tensor, "*batch pos"],
-        at: Int[Tensor, "*#batch"],
-        vocabulary: Vocabulary,
-    ) -> Float[Tensor, "*batch"]:
-        """The verdict on each word as a logit: above 0 accepts. Here it is END's.
-
-        Args:
-            tokens: the words, BOS first.
-            at: where the verdicts are read.
-        """
-        return logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
+    def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
+        """The verdict on each word as a logit: above 0 accepts. Here it is END's."""
+        return made.logits[..., END_ID].take_along_dim(made.at[..., None], dim=-1)[..., 0]
 
     def words_to_read(self, word: Sequence[str], vocabulary: Vocabulary, sees_ahead: bool) -> Words:
         """The words that a model has to read to say what follows every prefix of a word: the word

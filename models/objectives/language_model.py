@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from models.languages import BOS_ID, END, END_ID, Language, Vocabulary, Words
-from models.objectives.base import Batch, Objective
+from models.objectives.base import Batch, Objective, Outcome
 from models.objectives.next_symbols import NextSymbols
 from models.objectives.readout import LEAST, Readout
 
@@ -54,19 +54,13 @@ class NextToken(Objective):
         """Cross-entropy in nats at the token that does come next, 0 elsewhere."""
         return -(logits + float(np.log(LEAST))) * batch.weight
 
-    def margins(
-        self,
-        logits: Float[Tensor, "*batch pos d_vocab"],
-        tokens: Int[Tensor, "*batch pos"],
-        at: Int[Tensor, "*#batch"],
-        vocabulary: Vocabulary,
-    ) -> Float[Tensor, "*batch"]:
+    def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least logit of all tokens of a word, END among them: a model that reads no word
         outside the language in training says nothing to the point after a symbol that may not
         come."""
-        came = logits[..., :-1, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
-        past = torch.arange(came.shape[-1], device=came.device) >= at[..., None]
-        end = super().margins(logits, tokens, at, vocabulary)[..., None]
+        came = made.logits[..., :-1, :].take_along_dim(made.tokens[..., 1:, None], dim=-1)[..., 0]
+        past = torch.arange(came.shape[-1], device=came.device) >= made.at[..., None]
+        end = super().margins(made)[..., None]
         return torch.cat([came.masked_fill(past, torch.inf), end], dim=-1).amin(dim=-1)
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID, Language, Vocabulary, Word, Words
-from models.objectives.base import Batch
+from models.objectives.base import Batch, Outcome
 from models.objectives.language_model import NextToken
 from models.objectives.readout import Readout
 
@@ -90,16 +90,11 @@ class HiddenSymbols(NextToken):
             target[rows[some], at[some] + 1] = fitting(language, words, at)[some]
         return Batch.of(Words(ids, words.lengths), target, weight)
 
-    def margins(
-        self,
-        logits: Float[Tensor, "*batch pos d_vocab"],
-        tokens: Int[Tensor, "*batch pos"],
-        at: Int[Tensor, "*#batch"],
-        vocabulary: Vocabulary,
-    ) -> Float[Tensor, "*batch"]:
+    def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least logit of the symbols at their own positions; -inf for the empty word."""
-        own = logits[..., 1:, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
-        inside = tokens[..., 1:] != END_ID
+        symbols = made.tokens[..., 1:]
+        own = made.logits[..., 1:, :].take_along_dim(symbols[..., None], dim=-1)[..., 0]
+        inside = symbols != END_ID
         last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
         own = own.masked_fill(~inside, torch.inf)
         return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)

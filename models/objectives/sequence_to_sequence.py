@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from models.languages import BORDER, Language, Vocabulary, Words
-from models.objectives.base import Batch
+from models.objectives.base import Batch, Outcome
 from models.objectives.language_model import NextToken
 from models.objectives.next_symbols import NextSymbols
 from models.objectives.readout import Readout
@@ -45,17 +45,11 @@ class NextOfTarget(NextToken):
         known = _after_border(batch.tokens, language.vocabulary.border())
         return replace(batch, weight=batch.weight * known)
 
-    def margins(
-        self,
-        logits: Float[Tensor, "*batch pos d_vocab"],
-        tokens: Int[Tensor, "*batch pos"],
-        at: Int[Tensor, "*#batch"],
-        vocabulary: Vocabulary,
-    ) -> Float[Tensor, "*batch"]:
+    def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least logit of the tokens after the border; -inf for a word without one."""
-        known = (tokens == vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
-        shown = logits.masked_fill(~known[..., None], torch.inf)
-        least = super().margins(shown, tokens, at, vocabulary)
+        known = (made.tokens == made.vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
+        shown = made.logits.masked_fill(~known[..., None], torch.inf)
+        least = super().margins(replace(made, logits=shown))
         return least.masked_fill(~known.any(dim=-1), -torch.inf)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.errors import UserError
 from models.languages import BORDER, END_ID, Language, Transduction, Vocabulary, Word, Words
-from models.objectives.base import Batch
+from models.objectives.base import Batch, Forward, Outcome
 from models.objectives.language_model import NextToken
 from models.objectives.readout import Readout
 
@@ -64,25 +64,16 @@ class Tags(NextToken):
         return found.batch(len(language.vocabulary))
 
     def read(
-        self,
-        logits: Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"]],
-        tokens: Int[Tensor, "batch pos"],
-        vocabulary: Vocabulary,
+        self, tokens: Int[Tensor, "batch pos"], vocabulary: Vocabulary, forward: Forward
     ) -> Float[Tensor, "batch pos d_vocab"]:
         """The logits of sources alone; 0 but at their symbols."""
         pairs = Tagged.of(tokens, vocabulary.border())
-        return logits(pairs.sources_alone).masked_fill(~pairs.source[..., None], 0.0)
+        return forward(pairs.sources_alone).masked_fill(~pairs.source[..., None], 0.0)
 
-    def margins(
-        self,
-        logits: Float[Tensor, "*batch pos d_vocab"],
-        tokens: Int[Tensor, "*batch pos"],
-        at: Int[Tensor, "*#batch"],
-        vocabulary: Vocabulary,
-    ) -> Float[Tensor, "*batch"]:
+    def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least lead of a written tag over all others, as a difference of logits; -inf for what
         is no pair of equal halves."""
-        pairs = Tagged.of(tokens, vocabulary.border())
+        pairs, logits = Tagged.of(made.tokens, made.vocabulary.border()), made.logits
         written = pairs.tags[..., None]
         own = logits.gather(-1, written)
         lead = own - logits.scatter(-1, written, -torch.inf).amax(dim=-1, keepdim=True)

@@ -16,7 +16,6 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
-from models.reading import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
@@ -256,14 +255,3 @@ def _give_back(lock: BaseFileLock, beside: Path) -> None:
     with suppress(PermissionError):
         beside.unlink(missing_ok=True)
     lock.release()
-
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file. Raises UserError if it is missing or not JSON."""
-    content = read_bytes(path, "check the path")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise UserError(
-            f"{path} is not valid JSON: the file is damaged, restore or remove it"
-        ) from None

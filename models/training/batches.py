@@ -115,14 +115,6 @@ def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, c
     return with_labels(disfluent(sample.words, rng, *how), sample.labels, language.vocabulary)
 
 
-def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:
-    """The words that one step draws, and their offsets, [words]."""
-    chunk, index = divmod(step, steps_at_once(config))
-    words, offsets = draw(config, language, chunk)
-    rows = slice(index * config.batch_size, (index + 1) * config.batch_size)
-    return words[rows], offsets[rows]
-
-
 class Batches:
     """The steps of a run: ``batches[number]`` is a ``Step``."""
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.choices import Mask
-
-
-def valid_keys(lengths: Int[Tensor, " batch"], positions: int) -> Bool[Tensor, "batch key"]:
-    """True on the first ``lengths`` positions of every row, False on its padding."""
-    return torch.arange(positions, device=lengths.device) < lengths[:, None]
 
 
 def allowed(

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from brute import words_up_to
 from conftest import TINY, tiny_config
+from drawn import words_of
 
 from analyses.answers import Answer, fresh_answer
 from analyses.answers import answer as ask
@@ -32,7 +33,6 @@ from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import LabelledCorpus, PairCorpus
 from models.runs.run import Run
-from models.training.batches import words_of
 from models.training.evaluation import balanced_words, predict, probabilities
 from models.training.loop import train
 

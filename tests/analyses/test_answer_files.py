@@ -18,6 +18,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import pytest
+from drawn import read_json
 
 from analyses import answer_files, answers, source
 from analyses.answer_files import Record, folders_of, kept_in
@@ -28,7 +29,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.model_config import ModelConfig
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 from models.runs.run import Run
 
 NAME = "accuracy"

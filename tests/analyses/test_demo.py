@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from drawn import read_json
 
 from analyses.answers import answer, load
 from analyses.command_line.app import main
@@ -22,7 +23,6 @@ from analyses.registry import usual
 from analyses.rules.printed import printed_verdicts, summary
 from models.choices import Counting
 from models.languages import RegularLanguage
-from models.runs.files import read_json
 from models.runs.run import Run
 from models.training.evaluation import judge
 from models.training.recipes import recipe

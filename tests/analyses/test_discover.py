@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from compared import plainly
 from conftest import made_once
+from drawn import read_json
 from streamlit.testing.v1 import AppTest
 
 from analyses.answer_files import folders_of
@@ -31,7 +32,7 @@ from models.errors import UserError
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.languages.corpus import MERGED
 from models.languages.vocabulary import BOS
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 from models.runs.run import Run
 from models.training.recipes import recipe
 

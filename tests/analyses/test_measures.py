@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import tiny_config, tiny_of
+from drawn import words_of
 
 from analyses.answers import Answer, answer, question
 from analyses.command_line.app import main
@@ -32,7 +33,6 @@ from interp.explanations.scores import against_rationale
 from models.errors import UserError
 from models.families import FAMILIES
 from models.runs.run import METRICS, Run
-from models.training.batches import words_of
 from models.training.loop import train
 
 

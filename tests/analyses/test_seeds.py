@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import TINY, made_once, tiny_config, without_pictures
+from drawn import read_json
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
@@ -48,7 +49,7 @@ from interp.explanations.methods import called
 from interp.statistics import seeds_interval, t_interval, wilson
 from models.errors import UserError
 from models.model_config import ModelConfig
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 from models.runs.run import Run
 from models.training.loop import train
 

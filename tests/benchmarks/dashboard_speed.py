@@ -27,10 +27,11 @@ from analyses.studies.sweeps.summary import findings
 from dashboard.background import JOBS
 from models.config import TrainConfig
 from models.model_config import ModelConfig
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 from models.runs.run import RUN_FILE, Run
 from models.training.loop import train
 from tests.benchmarks.measure import Result, Side
+from tests.drawn import read_json
 
 RUNS, SEEDS, ROUNDS = 520, 10, 5
 PAGES = {

@@ -23,11 +23,12 @@ from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.objectives import objective
 from models.objectives.base import Batch
 from models.runs.run import Run
-from models.training.batches import draw, steps_at_once, words_of
+from models.training.batches import draw, steps_at_once
 from models.training.recipes import SHAPE, recipe
 from models.training.trainer import Trainer
 from tests.benchmarks.measure import Result, Side, Work, compare
 from tests.benchmarks.model_speed import PLAIN, plain
+from tests.drawn import words_of
 
 FASTER = 1.5
 SHAPES = {"2 layers, 2 heads, width 32": (2, 2, 32), "1 layer, 1 head, width 16": (1, 1, 16)}

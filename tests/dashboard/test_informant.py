@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import read_json
 from streamlit.testing.v1 import AppTest
 from test_pages import said
 from test_upload import Learners, folder, opened, press, started
@@ -19,7 +20,7 @@ from analyses.rules.record import LINES, RECORD
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
 from models.languages import read_lines
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 
 __all__ = ["folder", "started"]  # fixtures
 IN = "ab cab acb cacb abc abcc caab aacb ccab abb acbb"

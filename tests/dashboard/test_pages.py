@@ -24,6 +24,7 @@ import torch
 from altair.typing import ChartType
 from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
+from drawn import read_json
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
@@ -47,7 +48,7 @@ from dashboard.drawing import share
 from dashboard.views.explain import leaderboard as view
 from models.languages import END_ID
 from models.model_config import ModelConfig
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 from models.runs.run import Run
 from models.training.loop import train
 

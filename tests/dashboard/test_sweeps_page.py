@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from compared import plainly
+from drawn import read_json
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_capacity import BY, LAYERS, WIDTH, WINDOW, sized
@@ -24,7 +25,7 @@ from analyses.studies.sweeps.further import Name, columns_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
 from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_sweeps
-from models.runs.files import read_json, write_json
+from models.runs.files import write_json
 
 SCRIPT = SHOW.format(page="sweeps")
 MEASURE = Measure()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from drawn import read_json
 from streamlit.testing.v1 import AppTest
 from test_pages import said
 
@@ -17,7 +18,7 @@ from analyses.rules.lines import as_tsv
 from analyses.rules.record import LINES, RECORD
 from dashboard.views.discover import from_lines
 from models.languages import printed_lines
-from models.runs.files import locked, read_json, write_json
+from models.runs.files import locked, write_json
 
 PAGE = """
 from dashboard.drawing import explain_errors

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, tiny_config
+from drawn import words_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from models.training.batches import (
     draw,
     steps_at_once,
     with_beginnings,
-    words_of,
 )
 from models.training.trainer import Trainer
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY
+from drawn import words_of
 
 from models.base import LanguageModel, build
 from models.config import TrainConfig
@@ -18,7 +19,6 @@ from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.model_config import ModelConfig
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram
-from models.training.batches import words_of
 from models.training.evaluation import (
     balanced_words,
     evaluate,

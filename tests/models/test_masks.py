@@ -18,7 +18,7 @@ from models.choices import Mask, Positions, Scores
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.model_config import ModelConfig
-from models.transformer.masks import allowed, masked_softmax, valid_keys
+from models.transformer.masks import allowed, masked_softmax
 from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
@@ -28,6 +28,11 @@ def unheard_of(positions: str, scores: str) -> bool:
     """Is there no such model?"""
     far = ("rotary", "alibi", "t5") if scores == "linear" else ("rotary",)
     return scores in ("additive", "linear") and positions in far
+
+
+def valid_keys(lengths: list[int], positions: int) -> torch.Tensor:
+    """True on the first positions of every row, False on its padding."""
+    return torch.arange(positions) < torch.tensor(lengths)[:, None]
 
 
 KINDS = [
@@ -54,7 +59,7 @@ def double(**changes: object) -> HookedTransformer:
 def test_masked_softmax_with_valid_lengths() -> None:
     """Lengths 2 and 3 on a 2 x 2 x 4 batch: zeros past the length, rows that sum to 1."""
     scores = torch.rand(2, 2, 4, generator=torch.Generator().manual_seed(0))
-    may = valid_keys(torch.tensor([2, 3]), 4)[:, None]  # the same for every query
+    may = valid_keys([2, 3], 4)[:, None]  # the same for every query
     weights = masked_softmax(scores, may)
     assert (weights[0, :, 2:] == 0).all()
     assert (weights[1, :, 3:] == 0).all()
@@ -78,7 +83,7 @@ def test_masks() -> None:
     assert allowed("causal", 3)[0].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert allowed("strictly_causal", 3)[0].tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
     assert allowed("bidirectional", 2)[0].tolist() == [[1, 1], [1, 1]]
-    padded = allowed("bidirectional", 3, valid_keys(torch.tensor([1, 3]), 3))
+    padded = allowed("bidirectional", 3, valid_keys([1, 3], 3))
     assert padded.tolist() == [[[1, 0, 0]] * 3, [[1, 1, 1]] * 3]
 
 

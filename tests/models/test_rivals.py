@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import SMALL, TINY, stir, tiny_config
+from drawn import words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -28,7 +29,6 @@ from models.rivals.convolution import HookedConvolution
 from models.rivals.ngram import HookedNGram
 from models.rivals.recurrent import HookedRecurrent
 from models.runs.run import Run
-from models.training.batches import words_of
 from models.training.loop import train
 
 ABC = Vocabulary(("a", "b", "c"))

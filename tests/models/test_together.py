@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, tiny_config
+from drawn import words_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ from models.objectives import objective
 from models.objectives.next_symbols import NextSymbols
 from models.runs.run import Run
 from models.training import together
-from models.training.batches import joint_steps, numbered, words_of
+from models.training.batches import joint_steps, numbered
 from models.training.loop import train
 from models.training.stacked import STACKED
 from models.training.state import load_state

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, tiny_config
+from drawn import words_of
 from safetensors import safe_open
 from safetensors.torch import load, save
 
@@ -25,7 +26,6 @@ from models.errors import UserError
 from models.languages import LabelledCorpus, Sample, language
 from models.model_config import ModelConfig
 from models.runs.run import METRICS, Run
-from models.training.batches import words_of
 from models.training.loop import train
 from models.training.state import STATE, save_state
 from models.training.trainer import Trainer, choose_device, learning_rate

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
+from drawn import words_of
 from torch.nn.utils import clip_grad_norm_
 
 from models.base import build
 from models.errors import UserError
 from models.languages.disfluencies import with_labels
 from models.runs.run import Run
-from models.training.batches import words_of
 from models.training.loop import train
 from models.training.trainer import adamw, learning_rate
 from models.training.without_lines import lines_of, trained_again

@@ -78,8 +78,12 @@ class DrawnLanguage(FormalLanguage):
                 return self.vocabulary.decode(nearby.ids[row])
         raise LookupError(f"no word outside {self.name} is near {' '.join(word)!r}")
 
-    def _nearest_or(self, known: Word, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest member where few enough words must be looked at, else a known member."""
+    def _nearest_or(self, known: Word | None, word: Word, rng: np.random.Generator | None) -> Word:
+        """The nearest member where few enough words must be looked at, else a known member, or one
+        that is drawn."""
+        if known is None:
+            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
+            known = self.vocabulary.decode(drawn.ids[0])
         distance = sum(a != b for a, b in zip(word, known, strict=True))
         for changes, nearby in enumerate(self._near(word), 1):
             if changes >= distance and rng is None:

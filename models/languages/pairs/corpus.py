@@ -105,12 +105,6 @@ class PairCorpus(Language):
                 allowed[row, at, list(self._next.get(tuple(ids[:at]), ()))] = True
         return allowed
 
-    def rationales(self, word: Sequence[str]) -> None:
-        return None
-
-    def substitution_effects(self, word: Sequence[str]) -> None:
-        return None
-
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         raise LookupError(f"which other targets a source may have is not known in {self.name}")
 

@@ -217,11 +217,7 @@ class InContext(DrawnLanguage):
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
         """The nearest prompt; where very many words would have to be looked at, the same source
         with an answer that fits, or where there is none, some prompt."""
-        known = self._answered(word, rng)
-        if known is None:
-            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            known = self.vocabulary.decode(drawn.ids[0])
-        return self._nearest_or(known, word, rng)
+        return self._nearest_or(self._answered(word, rng), word, rng)
 
     # -- data -----------------------------------------------------------------------------------
 

@@ -187,11 +187,7 @@ class Transduction(DrawnLanguage):
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
         """The nearest pair; where very many words would have to be looked at, the same source with
         its own target, or where that has not this length, some pair."""
-        known = self._repaired(word)
-        if known is None:
-            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            known = self.vocabulary.decode(drawn.ids[0])
-        return self._nearest_or(known, word, rng)
+        return self._nearest_or(self._repaired(word), word, rng)
 
     # -- data -----------------------------------------------------------------------------------
 

@@ -125,12 +125,6 @@ class TokenisedLanguage(Language):
             raise LookupError(f"none was found that has {len(word)} tokens too")
         return min(fit, key=lambda each: sum(x != y for x, y in zip(each, word, strict=True)))
 
-    def rationales(self, word: Sequence[str]) -> None:
-        return None
-
-    def substitution_effects(self, word: Sequence[str]) -> None:
-        return None
-
     # -- data -----------------------------------------------------------------------------------
 
     @cached_property
