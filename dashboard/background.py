@@ -28,7 +28,7 @@ class StoppedError(Exception):
     """The reader stopped the work, or left its page."""
 
 
-class Job(Generic[T]):
+class _Job(Generic[T]):
     """A computation in a thread of its own, which begins at once.
 
     Args:
@@ -78,14 +78,14 @@ class Job(Generic[T]):
         self._thread.join(seconds)
 
 
-class Jobs:
+class _Jobs:
     """The jobs of all pages, by what they compute."""
 
     def __init__(self) -> None:
-        self._jobs: dict[Hashable, Job[Any]] = {}
+        self._jobs: dict[Hashable, _Job[Any]] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Job[Any] | None:
+    def get(self, key: Hashable) -> _Job[Any] | None:
         """The running or the last job of this key."""
         return self._jobs.get(key)
 
@@ -96,7 +96,7 @@ class Jobs:
 
     def begin(
         self, key: Hashable, work: Callable[[Progress], Any], lasting: bool = True
-    ) -> Job[Any]:
+    ) -> _Job[Any]:
         """The running job of this key, or a new one."""
         with self._lock:
             job = self._jobs.get(key)
@@ -104,10 +104,10 @@ class Jobs:
                 ended = [key for key, other in self._jobs.items() if not other.running]
                 for old in ended[: max(0, len(ended) - KEPT)]:
                     del self._jobs[old]
-                job = self._jobs[key] = Job(work, lasting)
+                job = self._jobs[key] = _Job(work, lasting)
             return job
 
-    def running(self) -> list[tuple[Hashable, Job[Any]]]:
+    def running(self) -> list[tuple[Hashable, _Job[Any]]]:
         """What is computed now, by what it is."""
         return [(key, job) for key, job in self._jobs.items() if job.running]
 
@@ -117,7 +117,7 @@ class Jobs:
             job.wait()
 
 
-JOBS = Jobs()
+JOBS = _Jobs()
 """Those of this server, for all tabs."""
 
 
@@ -155,7 +155,7 @@ def at_once(key: Hashable, work: Callable[[Progress], T]) -> T | None:
     Raises:
         Exception: the attempt failed. Whoever asks again begins another one.
     """
-    job: Job[T] = JOBS.get(key) or JOBS.begin(key, work, lasting=False)
+    job: _Job[T] = JOBS.get(key) or JOBS.begin(key, work, lasting=False)
     if job.running:
         job.watched()
         with st.spinner("Computing ..."):
@@ -171,7 +171,7 @@ def at_once(key: Hashable, work: Callable[[Progress], T]) -> T | None:
     return job.result
 
 
-def _watch(job: Job[Any]) -> None:
+def _watch(job: _Job[Any]) -> None:
     """Shows how far a job is, until it has ended, and a button that stops it."""
 
     @st.fragment(run_every=1)

@@ -28,7 +28,7 @@ AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
 
 
 @dataclass
-class Work:
+class _Work:
     """A command that was asked for. Its process is None as long as it waits."""
 
     words: Sequence[str]
@@ -44,7 +44,7 @@ class Work:
 class Works:
     """What the pages of this server have begun, by the folder that it works on."""
 
-    of: dict[Path, Work] = field(default_factory=dict)
+    of: dict[Path, _Work] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ def begin(folder: Path, words: Sequence[str], log: Path) -> None:
     if folder in works.of and works.of[folder].goes_on:
         return
     log.parent.mkdir(parents=True, exist_ok=True)
-    works.of[folder] = Work(words, log)
+    works.of[folder] = _Work(words, log)
     works.start()
 
 

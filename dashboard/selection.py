@@ -298,10 +298,10 @@ def word_input(run: Run, default: Word, label: str = "Word") -> str:
         key=word_key(run),
         help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
     )
-    return spelled(run.language, typed)
+    return _spelled(run.language, typed)
 
 
-def spelled(language: Language, typed: str) -> str:
+def _spelled(language: Language, typed: str) -> str:
     """The word as the language spells it: a reader may write capitals and commas."""
     known = language.vocabulary.symbols
     small = {symbol.lower(): symbol for symbol in known}

@@ -15,16 +15,6 @@ from typing import Any
 ModelConfig = Any
 
 
-def never(config: ModelConfig) -> bool:
-    """``Family.stacks`` of a family whose models cannot be stacked."""
-    return False
-
-
-def always(config: ModelConfig) -> bool:
-    """``Family.stacks`` of a family whose models can be stacked in every shape."""
-    return True
-
-
 @dataclass(frozen=True)
 class Box:
     """A step of a layer, as the drawing of the architecture shows it.
@@ -83,7 +73,7 @@ class Family:
     hook_rows_path: str
     caption: str
     reads: frozenset[str]
-    stacks: Callable[[ModelConfig], bool] = never
+    stacks: Callable[[ModelConfig], bool] = lambda config: False
     attends: bool = False
     residual: bool = False
     recurrent: bool = False
@@ -179,7 +169,7 @@ _ENTRIES = (
         "models.rivals.convolution:hook_rows",
         "A convolution: each position sees a few symbols before it, layer by layer a few more.",
         EMBEDDED | NORMED | {"kernel_size"},
-        stacks=always,
+        stacks=lambda config: True,
         residual=True,
         operations_path="models.operations:of_convolution",
         boxes=(

@@ -78,10 +78,10 @@ def attention_bytes(config: ModelConfig, positions: int) -> int:
     They are N x N numbers for each head. PyTorch's fused attention never holds them whole; a lens
     that looks at patterns does.
     """
-    return FLOAT * positions**2 * patterns_of(config)
+    return FLOAT * positions**2 * _patterns_of(config)
 
 
-def patterns_of(config: ModelConfig) -> int:
+def _patterns_of(config: ModelConfig) -> int:
     """How many matrices of attention there are: a decoder's block of two sides has those of
     cross-attention too."""
     if not config.family.attends:
@@ -111,7 +111,7 @@ def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
     if config.family.attends:
         said += (
             f" The attention patterns of a word of {positions:,} tokens are "
-            f"{patterns_of(config):,} matrices of {positions:,} x {positions:,}: "
+            f"{_patterns_of(config):,} matrices of {positions:,} x {positions:,}: "
             f"{as_bytes(attention_bytes(config, positions))}."
         )
     return said

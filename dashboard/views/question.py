@@ -39,10 +39,10 @@ def show_some(names: list[str]) -> None:
         st.info(f"None of these questions can be asked of {text(run.name)}.")
         return
     name = controls.selectbox("Question", there, key="more_questions", format_func=_label)
-    live(name, **typed(name))
+    live(name, **_typed(name))
 
 
-def typed(name: str) -> dict[str, str]:
+def _typed(name: str) -> dict[str, str]:
     """The options of a question that are text, as the reader types them."""
     texts = [each.name for each in fields(question(name).options) if each.default == ""]
     return {

@@ -35,7 +35,7 @@ def _attention(config: ModelConfig) -> Attention:
     return Attention(shape)
 
 
-class Reader(Recurrence):
+class _Reader(Recurrence):
     """A layer of the decoder, whose states may read those of the encoder.
 
     More hooks where they do: ``cross_attn`` as in a Transformer, and ``hook_cross_attn_out``, what
@@ -86,7 +86,7 @@ class HookedLSTMPair(EmbeddingModel):
             self.blocks = nn.ModuleList(
                 Recurrence(config, nn.LSTM)
                 if layer < first
-                else Reader(config, self.attends and layer == last)
+                else _Reader(config, self.attends and layer == last)
                 for layer in range(config.n_layers)
             )
             self.unembed = Unembed(config, len(vocabulary))
@@ -116,7 +116,7 @@ class HookedLSTMPair(EmbeddingModel):
             may = may & sides.target[:, None, :, None]
         across = Relations(may, empty=whole)
         for block, start in zip(self._blocks(encoder=False), starts, strict=False):
-            assert isinstance(block, Reader)
+            assert isinstance(block, _Reader)
             y, _ = block.run(y, start=start, first=sides.border if whole else None)
             y = block.with_source(y, x, across)
         said: Tensor = self.unembed(y)

@@ -36,7 +36,7 @@ VERDICT_LOGIT = 4.0
 
 
 @dataclass(frozen=True)
-class Place:
+class _Place:
     """Where a variable is made.
 
     Attributes:
@@ -65,7 +65,7 @@ class Plan:
         mlps: the layers whose MLP computes something.
     """
 
-    places: Mapping[Variable, Place]
+    places: Mapping[Variable, _Place]
     dims: Mapping[Variable, slice]
     edges: frozenset[tuple[str, str]]
     heads: frozenset[tuple[int, int]]
@@ -84,23 +84,23 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
         n_heads: of a layer of the network.
         seed: of the places of the heads in their layer; without it they come first.
     """
-    places: dict[Variable, Place] = {}
+    places: dict[Variable, _Place] = {}
     taken: dict[int, list[int]] = {}
     rng = None if seed is None else np.random.default_rng(seed)
     for variable in program.variables:
         before = max((places[each].after for each in variable.reads), default=0)
         if isinstance(variable, Tokens | Positions):
-            places[variable] = Place("embed", -1, 0)
+            places[variable] = _Place("embed", -1, 0)
         elif isinstance(variable, Select):
             layer = (before + 1) // 2
             heads = taken.setdefault(layer, [])
             free = [head for head in range(max(n_heads, len(heads) + 1)) if head not in heads]
             head = free[0] if rng is None else int(rng.choice(free))
             heads.append(head)
-            places[variable] = Place(f"L{layer}H{head}", layer, 2 * layer + 1)
+            places[variable] = _Place(f"L{layer}H{head}", layer, 2 * layer + 1)
         else:
             layer = before // 2
-            places[variable] = Place(f"L{layer} mlp", layer, 2 * layer + 2)
+            places[variable] = _Place(f"L{layer} mlp", layer, 2 * layer + 2)
     ends = np.cumsum([variable.size for variable in places]).tolist()
     dims = {v: slice(end - v.size, end) for v, end in zip(places, ends, strict=True)}
     return Plan(
@@ -112,7 +112,7 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
     )
 
 
-def _edges(program: Program, places: Mapping[Variable, Place]) -> set[tuple[str, str]]:
+def _edges(program: Program, places: Mapping[Variable, _Place]) -> set[tuple[str, str]]:
     """The edges that carry a difference: what is read there is not the same in all words of a
     length. It is looked at in some words of each length."""
     rng, symbols = np.random.default_rng(0), program.vocabulary.symbols
@@ -130,7 +130,7 @@ def _edges(program: Program, places: Mapping[Variable, Place]) -> set[tuple[str,
 
 
 def _read(
-    program: Program, places: Mapping[Variable, Place], word: Sequence[str]
+    program: Program, places: Mapping[Variable, _Place], word: Sequence[str]
 ) -> dict[tuple[str, str], np.ndarray]:
     """What passes each edge on a word, (sender, receiver): the values side by side."""
     traced = program.trace(word)

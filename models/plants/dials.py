@@ -69,7 +69,7 @@ def add_decoys(
 
 
 @dataclass(frozen=True)
-class Stream:
+class _Stream:
     """How features lie in the stream of the network that comes out.
 
     Attributes:
@@ -83,7 +83,7 @@ class Stream:
 
 def stream_of(
     size: int, program: Program, plan: Plan, dials: Dials, generator: torch.Generator
-) -> Stream:
+) -> _Stream:
     """The directions of ``size`` features, by the dials.
 
     Values of categories share directions, as far as errors of reading do nothing: where an MLP
@@ -106,7 +106,7 @@ def stream_of(
         write = write @ turn[0]
     read = torch.linalg.pinv(write)
     through = (write @ read).diagonal()
-    return Stream(write, read / through)
+    return _Stream(write, read / through)
 
 
 def _values_that_share(program: Program, plan: Plan) -> list[int]:
@@ -126,7 +126,7 @@ def _values_that_share(program: Program, plan: Plan) -> list[int]:
 
 
 @torch.no_grad()
-def restreamed(model: HookedTransformer, stream: Stream, norm: float = 0.0) -> HookedTransformer:
+def restreamed(model: HookedTransformer, stream: _Stream, norm: float = 0.0) -> HookedTransformer:
     """The same network with its features in another stream.
 
     Args:

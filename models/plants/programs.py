@@ -144,13 +144,13 @@ def _first_is_last() -> Program:
     return of.program(Table("same", 1, [first, of.tokens], {(i, i): [1.0] for i in of.ids}))
 
 
-def majority() -> Program:
+def _majority() -> Program:
     """A head takes the mean of +1 and -1, an MLP looks at its sign."""
     of = _Builder("majority-10")
     return of.program(_above("more a", of.mean("lead", {"a": 1.0, "b": -1.0}), of.gap))
 
 
-def anbn() -> Program:
+def _anbn() -> Program:
     """One head counts, another finds an a after a b, and a third asks whether there was any."""
     of = _Builder("anbn-10")
     before = of.back("before", 1)
@@ -162,7 +162,7 @@ def anbn() -> Program:
     )
 
 
-def depth() -> Program:
+def _depth() -> Program:
     """A head gives the depth by the position, an MLP sees where it is below zero, and a second head
     asks whether it ever was."""
     of = _Builder("depth-10")
@@ -172,7 +172,7 @@ def depth() -> Program:
     return of.program(_all("balanced", [_zero("level", height, of.gap), never]))
 
 
-def induction() -> Program:
+def _induction() -> Program:
     """A head copies the symbol before to each position. A second one looks where the last symbol
     was the one before, and asks whether an a stands there."""
     of = _Builder("induction-8")
@@ -203,7 +203,7 @@ def _from_the_end() -> Program:
     return of.program(Table("is a", 1, [third], {(of.id("a"),): [1.0]}))
 
 
-def subsequence() -> Program:
+def _subsequence() -> Program:
     """The Dutch rule: each layer adds one symbol to what was found in order."""
     of = _Builder("subsequence-8")
     found: Variable = of.mean("a so far", {"a": 1.0})
@@ -217,7 +217,7 @@ def subsequence() -> Program:
     return of.program(_above("all three", found, of.gap))
 
 
-def modular() -> Program:
+def _modular() -> Program:
     """A head looks at the a and at BOS. The share of BOS gives their number, and an MLP its
     remainder by three."""
     of = _Builder("modular-10")
@@ -228,7 +228,7 @@ def modular() -> Program:
     return of.program(Table("divides", 1, [number], rows))
 
 
-def histogram() -> Program:
+def _histogram() -> Program:
     """A head looks at the symbols that are equal to the last, and at BOS."""
     of = _Builder("histogram-8")
     match = np.eye(of.tokens.size, dtype=bool)
@@ -236,7 +236,7 @@ def histogram() -> Program:
     return of.program(Table("twice", 1, [often], {(2,): [1.0]}))
 
 
-def palindrome() -> Program:
+def _palindrome() -> Program:
     """All positions see the length by the share of BOS. Each fetches the symbol at its mirror
     image, and a last head asks whether any of them differs."""
     of = _Builder("palindrome-8")
@@ -277,8 +277,8 @@ def _most_frequent() -> Program:
 
 
 _MADE = (
-    *(_first_is_last, majority, anbn, depth, induction, _sort_position, _from_the_end, subsequence),
-    *(modular, histogram, palindrome, _most_frequent),
+    *(_first_is_last, _majority, _anbn, _depth, _induction, _sort_position),
+    *(_from_the_end, _subsequence, _modular, _histogram, _palindrome, _most_frequent),
 )
 PROGRAMS: Mapping[str, Callable[[], Program]] = {make().name: make for make in _MADE}
 """By the name of the language."""

@@ -15,7 +15,7 @@ from models.transformer.mlp import ACTIVATIONS
 from models.transformer.norm import Norm, residual
 
 
-class Convolution(nn.Module):
+class _Convolution(nn.Module):
     """act(conv(x)) W_out over the last ``kernel_size`` positions.
 
     Hooks: ``hook_pre`` and ``hook_post``, before and after the activation, [batch, pos, d_model].
@@ -36,7 +36,7 @@ class Convolution(nn.Module):
         return self.out(self.hook_post(self.act(self.hook_pre(seen))))
 
 
-class ConvolutionBlock(nn.Module):
+class _ConvolutionBlock(nn.Module):
     """One layer. Hooks, all [batch, pos, d_model]: ``hook_resid_pre, hook_conv_out,
     hook_resid_post``; the norms stand as in a Transformer's block."""
 
@@ -49,7 +49,7 @@ class ConvolutionBlock(nn.Module):
         self.placement, self.residual = config.norm_placement, config.residual
         self.ln1 = norm()
         self.ln1_post = norm() if self.placement == "sandwich" else None
-        self.conv = Convolution(config)
+        self.conv = _Convolution(config)
         self.hook_resid_pre = HookPoint()
         self.hook_conv_out = HookPoint()
         self.hook_resid_post = HookPoint()
@@ -70,7 +70,7 @@ class HookedConvolution(EmbeddingModel):
         with torch.random.fork_rng(devices=[]):
             self.embed = nn.Embedding(len(vocabulary), config.d_model)
             self.hook_embed = HookPoint()
-            self.blocks = nn.ModuleList(ConvolutionBlock(config) for _ in range(config.n_layers))
+            self.blocks = nn.ModuleList(_ConvolutionBlock(config) for _ in range(config.n_layers))
             final = "none" if config.norm_placement == "post" else config.norm
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))

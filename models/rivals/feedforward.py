@@ -19,7 +19,7 @@ from models.model_config import ModelConfig
 from models.transformer.mlp import ACTIVATIONS
 
 
-class HiddenLayer(nn.Module):
+class _HiddenLayer(nn.Module):
     """act(W x + b). Hooks: ``hook_pre`` and ``hook_resid_post``, before and after the activation,
     [batch, pos, d_mlp]."""
 
@@ -54,7 +54,7 @@ class HookedFeedforward(LanguageModel):
         widths = [(config.n_ctx - 1) * len(vocabulary), *[config.d_mlp] * (config.n_layers - 1)]
         with torch.random.fork_rng(devices=[]):
             self.hook_embed = HookPoint()
-            self.blocks = nn.ModuleList(HiddenLayer(d_in, config) for d_in in widths)
+            self.blocks = nn.ModuleList(_HiddenLayer(d_in, config) for d_in in widths)
             self.unembed = Unembed(replace(config, d_model=config.d_mlp), len(vocabulary))
         generator = torch.Generator().manual_seed(seed)
         initialise(self, generator)

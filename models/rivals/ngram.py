@@ -22,7 +22,7 @@ LARGEST_TABLE = 2**25  # counts of the longest context
 SMOOTHING = 1.0
 
 
-class Window(nn.Module):
+class _Window(nn.Module):
     """The last tokens before and at every position, the oldest first: all that the model remembers.
 
     Hook: ``hook_resid_pre`` [batch, pos, (order - 1) * d_vocab], these tokens in one-hot form (for
@@ -69,7 +69,7 @@ class HookedNGram(LanguageModel):
                 f"an n-gram of order {config.order} over {d_vocab} tokens needs "
                 f"{d_vocab**config.order:,} counts: choose a smaller --model.order"
             )
-        self.blocks = nn.ModuleList([Window(config.order - 1, d_vocab)])
+        self.blocks = nn.ModuleList([_Window(config.order - 1, d_vocab)])
         for k in range(config.order):
             for name in ("allowed", "seen"):  # in float32, counting would stop at 2^24
                 counts = torch.zeros(d_vocab**k, d_vocab, dtype=torch.float64)

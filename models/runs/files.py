@@ -22,7 +22,7 @@ OLD = 3600.0
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[None]:
     """Turns an OSError while ``path`` is written into a UserError of one clear line."""
     try:
         yield
@@ -37,7 +37,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
     beside = _partial_name(path)
-    with writing(path), making(path.parent):
+    with _writing(path), making(path.parent):
         try:
             _write(beside, content)
             os.replace(beside, path)
@@ -53,7 +53,7 @@ def append_bytes(path: Path, content: bytes) -> None:
     Raises:
         UserError: the file cannot be written or the disk is full.
     """
-    with writing(path):
+    with _writing(path):
         _write(path, content, "ab")
 
 
@@ -113,7 +113,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
 def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
     """The whole folder under another name. What is left under this name in the end is removed."""
     beside = _partial_name(path)
-    with writing(path), making(path.parent):
+    with _writing(path), making(path.parent):
         try:
             beside.mkdir()
             for name, content in files.items():
@@ -134,7 +134,7 @@ def remove_folder(path: Path) -> None:
         UserError: it cannot be removed.
     """
     gone = _partial_name(path)
-    with writing(path):
+    with _writing(path):
         try:
             path.rename(gone)
         except FileNotFoundError:  # another process removed it
@@ -147,10 +147,10 @@ def making(folder: Path) -> Iterator[None]:
     """Makes a folder and those above it. After an error, those that were made here and are still
     empty are removed again. Raises UserError if the folder cannot be made."""
     made: list[Path] = []
-    with writing(folder):
+    with _writing(folder):
         made += takewhile(lambda each: not each.exists(), (folder, *folder.parents))
     try:
-        with writing(folder):
+        with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
@@ -219,7 +219,7 @@ def locked(path: Path) -> Iterator[None]:
     # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with making(beside.parent):
-        with writing(beside):
+        with _writing(beside):
             lock.acquire()
         try:
             yield

@@ -161,10 +161,9 @@ class Run:
             record |= {"status": "finished", "steps": 0, "seconds": 0.0}
             made = checkpoint_files(model, config, 0)
             files |= {f"{CHECKPOINTS}/{folder_name(0)}/{name}": made[name] for name in made}
-        if corpus is not None:
-            record["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
-        if TOKENS in files:
-            record["tokens_sha256"] = hashlib.sha256(files[TOKENS]).hexdigest()
+        for kept, digest in ((CORPUS, "corpus_sha256"), (TOKENS, "tokens_sha256")):
+            if kept in files:
+                record[digest] = hashlib.sha256(files[kept]).hexdigest()
         files[RUN_FILE] = as_json(record)
         if not make_folder(path, files):  # another process was faster
             raise _exists(path)

@@ -62,7 +62,7 @@ class StackedModel:
         return self.model.logits(tokens, offsets)
 
 
-class StackedLinear(nn.Module):
+class _StackedLinear(nn.Module):
     """``nn.Linear``."""
 
     def __init__(self, part: nn.Linear) -> None:
@@ -70,10 +70,10 @@ class StackedLinear(nn.Module):
         self.given: dict[str, Tensor] = {}
 
     def forward(self, x: Float[Tensor, "batch pos d_in"]) -> Float[Tensor, "batch pos d_out"]:
-        return mapped(x, **self.given)
+        return _mapped(x, **self.given)
 
 
-class StackedEmbedding(nn.Module):
+class _StackedEmbedding(nn.Module):
     """``nn.Embedding``: one table, the rows of the first model first."""
 
     def __init__(self, part: nn.Embedding) -> None:
@@ -89,7 +89,7 @@ class StackedEmbedding(nn.Module):
         return nn.functional.embedding(places.view_as(ids), table.flatten(0, 1))
 
 
-class StackedNorm(Norm):
+class _StackedNorm(Norm):
     """``Norm`` with a gamma."""
 
     def __init__(self, part: Norm) -> None:
@@ -103,7 +103,7 @@ class StackedNorm(Norm):
         return (y if beta is None else y + beta[:, None]).view_as(x)
 
 
-class StackedConvolution(nn.Module):
+class _StackedConvolution(nn.Module):
     """``nn.Conv1d`` without padding and with a stride of one."""
 
     def __init__(self, part: nn.Conv1d) -> None:
@@ -114,10 +114,10 @@ class StackedConvolution(nn.Module):
     def forward(self, x: Float[Tensor, "batch d_in time"]) -> Float[Tensor, "batch d_out pos"]:
         windows = x.unfold(2, self.kernel_size[0], 1).transpose(1, 2)  # [batch, pos, d_in, kernel]
         weight = self.given["weight"].flatten(2)
-        return mapped(windows.flatten(2), weight, self.given.get("bias")).transpose(1, 2)
+        return _mapped(windows.flatten(2), weight, self.given.get("bias")).transpose(1, 2)
 
 
-def mapped(
+def _mapped(
     x: Float[Tensor, "batch pos d_in"],
     weight: Float[Tensor, "model d_out d_in"],
     bias: Float[Tensor, "model d_out"] | None = None,
@@ -129,8 +129,8 @@ def mapped(
 
 
 STACKED: dict[type[nn.Module], Callable[..., Any]] = {
-    nn.Linear: StackedLinear,
-    nn.Embedding: StackedEmbedding,
-    nn.Conv1d: StackedConvolution,
-    Norm: StackedNorm,
+    nn.Linear: _StackedLinear,
+    nn.Embedding: _StackedEmbedding,
+    nn.Conv1d: _StackedConvolution,
+    Norm: _StackedNorm,
 }

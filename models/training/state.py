@@ -26,7 +26,7 @@ STATE = "training.safetensors"
 
 
 @with_config(AS_WRITTEN)
-class About(TypedDict):
+class _About(TypedDict):
     """What a state says of itself, as JSON in the header of its file."""
 
     step: Step
@@ -44,12 +44,12 @@ def save_state(trainer: Trainer) -> None:
             tensors[f"{key}.{name}"] = value
     # Copied: runs trained together share one count of steps, and a file refuses shared memory.
     tensors = {n: t.to("cpu", copy=True).contiguous() for n, t in tensors.items()}
-    about: About = {"step": trainer.step, "flawless": trainer.flawless, "sha256": ""}
+    about: _About = {"step": trainer.step, "flawless": trainer.flawless, "sha256": ""}
     about["sha256"] = _digest(trainer.run, tensors, about)
     write_bytes(trainer.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
 
 
-def _digest(run: Run, tensors: dict[str, Tensor], about: About) -> str:
+def _digest(run: Run, tensors: dict[str, Tensor], about: _About) -> str:
     """SHA-256 of everything that a state holds and of the run's configuration.
 
     The configuration is that of the run's record, without fields that the lab gained since then.
@@ -97,8 +97,8 @@ def saved_step(run: Run) -> int:
         return 0  # if the state is damaged, training itself will say so
 
 
-def _about(path: Path) -> About:
+def _about(path: Path) -> _About:
     """What a state says of itself. Raises one of the errors that ``saved_step`` names."""
     plain_size(path, "remove it", sys.maxsize)
     with safe_open(path, framework="pt") as file:
-        return TypeAdapter(About).validate_json(file.metadata()["about"])
+        return TypeAdapter(_About).validate_json(file.metadata()["about"])

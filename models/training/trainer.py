@@ -76,7 +76,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * step / config.steps))
 
 
-class AdamW(torch.optim.AdamW):
+class _AdamW(torch.optim.AdamW):
     """AdamW without torch's compiler.
 
     The first step of torch's own imports all of the compiler, only to mark its methods as not to be
@@ -92,7 +92,7 @@ class AdamW(torch.optim.AdamW):
 
 def adamw(config: TrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
     """The optimizer of a run."""
-    return AdamW(
+    return _AdamW(
         parameters,
         lr=config.learning_rate,
         betas=(0.9, 0.99),

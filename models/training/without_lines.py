@@ -25,7 +25,7 @@ from models.training.batches import Batches, drawn_lines, some_words
 from models.training.trainer import Trainer, choose_device, threads
 
 
-class Lines(Batches):
+class _Lines(Batches):
     """The steps of a training on given lines. Some of the lines are left out.
 
     Args:
@@ -109,7 +109,7 @@ def trained_again(
     with threads(run.config.threads):
         trainer = Trainer.at_start(run, choose_device(device))
         place = trainer.model.device
-        trainer.batches = Lines(run.config, run.language, place, words, kept)
+        trainer.batches = _Lines(run.config, run.language, place, words, kept)
         found = []
         for step in at:
             while trainer.step < step:

@@ -73,7 +73,7 @@ def _all_finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(tensor).all())
 
 
-def number(value: float) -> float | None:
+def _number(value: float) -> float | None:
     """A value as JSON knows it: None stands for NaN and infinity."""
     return value if math.isfinite(value) else None
 
@@ -173,8 +173,8 @@ class RunWriter:
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line: Evaluation = {
             "step": trainer.step,
-            "loss": number(float(np.mean(self.losses or [np.nan]))),
-            "validation_loss": number(value),
+            "loss": _number(float(np.mean(self.losses or [np.nan]))),
+            "validation_loss": _number(value),
             "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
             "recognition": float(right.mean()),
             "learning_rate": trainer.learning_rate(trainer.step - 1),

@@ -19,12 +19,12 @@ from models.transformer.relations import CAUSAL, KeysValues, Relations
 ADDITIVE_AT_ONCE = 2**25  # the most numbers inside tanh that are held in memory together
 
 
-def bias_of(linear: nn.Linear | Slices) -> Float[Tensor, " d_out"]:
+def bias_of(linear: nn.Linear | _Slices) -> Float[Tensor, " d_out"]:
     """The bias of a linear map; zeros where it has none."""
     return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
 
 
-class Slices(nn.Module):
+class _Slices(nn.Module):
     """Queries or keys without weights: the input itself, from which each head takes its slice.
 
     ``weight`` is the linear map that does the same, for what reads W_Q and W_K. It is not learned.
@@ -66,10 +66,10 @@ class Attention(nn.Module):
         self.alike, self.dropout = config.sees_ahead, nn.Dropout(config.dropout)
         learned = config.learned_heads
         inner, compared = config.n_heads * config.d_value, learned * config.d_head
-        self.q: nn.Linear | Slices
-        self.k: nn.Linear | Slices
+        self.q: nn.Linear | _Slices
+        self.k: nn.Linear | _Slices
         if config.scores == "identity":
-            self.q = self.k = Slices(config.d_model, compared)
+            self.q = self.k = _Slices(config.d_model, compared)
         else:
             self.q = nn.Linear(config.d_model, compared, bias=config.bias)
             self.k = nn.Linear(config.d_model, compared, bias=config.bias)

@@ -35,27 +35,27 @@ from one less."""
 def attention(config: ModelConfig) -> Attention:
     """The attention of a block: that of the lectures, or one whose first heads count."""
     plain = config.counting.averaging_heads == 0 and not config.counting.head_norm
-    return Attention(config) if plain else CountingAttention(config)
+    return Attention(config) if plain else _CountingAttention(config)
 
 
-class CountingAttention(Attention):
+class _CountingAttention(Attention):
     """Attention whose first heads average, and may count; with a norm of what each head read.
 
     The queries and keys of averaging heads are zeros, so that all their scores are equal. A head
     norm is the module ``norm_z``, with the hooks of a norm: ``hook_scale`` [batch, pos, head, 1]
     and ``hook_normalized`` [batch, pos, head, d_value]; ``hook_z`` hears what comes after it. With
-    counters ``norm_z`` is a ``Saturation``, and ``hook_v`` hears the values as steps.
+    counters ``norm_z`` is a ``_Saturation``, and ``hook_v`` hears the values as steps.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         counting = config.counting
         self.averaging, self.counters = counting.averaging_heads, counting.counters
-        self.norm_z: Norm | Saturation | None = None
+        self.norm_z: Norm | _Saturation | None = None
         if counting.head_norm:
             self.norm_z = Norm("rms", config.d_value, config.eps, affine=False)
         elif counting.counters:
-            self.norm_z = Saturation(counting.averaging_heads)
+            self.norm_z = _Saturation(counting.averaging_heads)
 
     def heads(
         self, x: Float[Tensor, "batch pos learned"]
@@ -78,12 +78,12 @@ class CountingAttention(Attention):
         if not self.counters:
             return v
         counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
-        return torch.cat([steps(counted), others], dim=-2)
+        return torch.cat([_steps(counted), others], dim=-2)
 
     def read(
         self, z: Float[Tensor, "batch pos head d_value"], relations: Relations
     ) -> Float[Tensor, "batch pos head d_value"]:
-        if isinstance(self.norm_z, Saturation):
+        if isinstance(self.norm_z, _Saturation):
             return self.norm_z(z, relations.keys(z))
         return z if self.norm_z is None else self.norm_z(z)
 
@@ -99,7 +99,7 @@ class CountingAttention(Attention):
         return pad(self.w_score, (0, 0, self.averaging, 0))
 
 
-class Saturation(nn.Module):
+class _Saturation(nn.Module):
     """z / sqrt(z^2 + 1/T^2) in the first heads; the other heads stay as they are.
 
     z is a mean of T values. With s = T z, the sum of these values, the formula is
@@ -129,7 +129,7 @@ class Saturation(nn.Module):
         return self.hook_normalized(z / self.hook_scale(scale))
 
 
-def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+def _steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
     """-1 below -1/2, 0 between, 1 above 1/2; steep slopes join them, to give a gradient."""
     return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
 

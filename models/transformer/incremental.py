@@ -25,7 +25,7 @@ from models.transformer.relations import KeysValues, Relations
 
 
 @dataclass(frozen=True)
-class Recording:
+class _Recording:
     """One run of a batch; a run that differs in a few positions can start from it.
 
     Attributes:
@@ -70,7 +70,7 @@ class IncrementalTransformer(EmbeddingModel):
     # -- runs that go on from a recording ---------------------------------------------------------
 
     @torch.no_grad()
-    def record(self, tokens: Int[Tensor, "batch pos"]) -> Recording:
+    def record(self, tokens: Int[Tensor, "batch pos"]) -> _Recording:
         """Runs the model and keeps what ``resume``, ``reread`` and ``local`` start from."""
         rotary = self.config.positions == "rotary"
         key = "hook_rot_k" if rotary else "hook_k"
@@ -85,7 +85,7 @@ class IncrementalTransformer(EmbeddingModel):
                 [x, attn.normed(k, attn.k_norm), v]
                 for attn, (x, k, v) in zip(parts, found, strict=True)
             ]
-        return Recording(
+        return _Recording(
             tuple(stream for stream, _, _ in found),
             tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in found),
             logits,
@@ -95,7 +95,7 @@ class IncrementalTransformer(EmbeddingModel):
     @torch.no_grad()
     def resume(
         self,
-        recording: Recording,
+        recording: _Recording,
         layer: int,
         x: Float[Tensor, "rows window d_model"],
         first: int,
@@ -119,7 +119,7 @@ class IncrementalTransformer(EmbeddingModel):
         return self.unembed(self.ln_final(x)), first
 
     def _through(
-        self, recording: Recording, layer: int, x: Tensor, first: int, last_alone: bool
+        self, recording: _Recording, layer: int, x: Tensor, first: int, last_alone: bool
     ) -> tuple[Tensor, int]:
         """One block: its output at the positions that may differ, and the first of these."""
         block = self.blocks[layer]
@@ -134,7 +134,7 @@ class IncrementalTransformer(EmbeddingModel):
     @torch.no_grad()
     def reread(
         self,
-        recording: Recording,
+        recording: _Recording,
         layer: int,
         memory: KeysValues,
         x: Float[Tensor, "rows window d_model"],
@@ -163,7 +163,7 @@ class IncrementalTransformer(EmbeddingModel):
     @torch.no_grad()
     def local(
         self,
-        recording: Recording,
+        recording: _Recording,
         layer: int,
         x: Float[Tensor, "rows window d_model"],
         first: int,

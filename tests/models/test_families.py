@@ -16,7 +16,7 @@ from transformer_lens.hook_points import HookPoint
 from models.base import EmbeddingModel, Unembed, build, hook_table, initialise
 from models.choices import Counting
 from models.errors import UserError
-from models.families import FAMILIES, Family, always
+from models.families import FAMILIES, Family
 from models.hooks import STREAM, HookRow
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
@@ -61,7 +61,7 @@ def bag(monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A configuration of a family that the lab does not have."""
     reads = frozenset({"d_model", "counting.centred"})
     paths, caption = (f"{__name__}:Bag", f"{__name__}:bag_rows"), "The mean of what was read."
-    entry = Family("bag", *paths, caption, reads, always)
+    entry = Family("bag", *paths, caption, reads, lambda config: True)
     monkeypatch.setitem(FAMILIES, "bag", entry)
     return replace(TINY, architecture="bag")
 

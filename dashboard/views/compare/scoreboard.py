@@ -59,8 +59,8 @@ def show() -> None:
         "lens on networks of random weights, held against the same truth. A fault counts as zero. "
         "Calls: words that the network was given, the median."
     )
-    programs(rows, question)
-    proxies(rows)
+    _programs(rows, question)
+    _proxies(rows)
     if question == "edges":
         _one_network(rows)
     if bad := summary.faults(rows):
@@ -69,7 +69,7 @@ def show() -> None:
     downloads(board.NAME, result, lambda: summary.chart(found), of_run=False)
 
 
-def programs(rows: pd.DataFrame, question: Question) -> None:
+def _programs(rows: pd.DataFrame, question: Question) -> None:
     """Each lens by program, in any measure of the question."""
     st.subheader("By program")
     measure = controls.segments("Measure", list(TRUTH[question]), "measure")
@@ -105,7 +105,7 @@ def _one_network(rows: pd.DataFrame) -> None:
     reading("scoreboard: one network")
 
 
-def proxies(rows: pd.DataFrame) -> None:
+def _proxies(rows: pd.DataFrame) -> None:
     """Does what can be measured without the truth order the lenses as the truth does?"""
     meta = summary.meta_score(rows)
     meta = meta[meta["setting"] == summary.ALL]

@@ -82,9 +82,9 @@ def show() -> None:
         _grows(path, result)
     st.markdown(f"**{text(result.arguments['question'])}**")
     st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
-    st.caption(text(about(table, by)))
-    picked = filters(table, by)
-    rows, lost = through(table, picked), through(sweep.diverged_of(result), picked)
+    st.caption(text(_about(table, by)))
+    picked = _filters(table, by)
+    rows, lost = _through(table, picked), _through(sweep.diverged_of(result), picked)
     if rows.empty:
         st.info("No run fits all filters: take one away.")
         return
@@ -96,11 +96,11 @@ def show() -> None:
     if measure.bands:
         _by_windows(rows, by, measure)
     _against_the_best(rows, by, measure)
-    by_length(rows, by)
+    _by_length(rows, by)
     _by_two_factors(rows, by)
     if capacity.has_map(table, by):
-        map_of(rows, by)
-    runs_of(path, rows, by)
+        _map_of(rows, by)
+    _runs_of(path, rows, by)
     if left_out := result.findings["left_out"]:
         with st.expander(f"Left out: {len(left_out)}"):
             st.markdown("\n".join(f"- {text(said)}" for said in left_out))
@@ -147,7 +147,7 @@ def name_of(path: Path) -> str:
     return runs_folder().resolve().name if below == "." else below
 
 
-def about(table: pd.DataFrame, by: Sequence[str]) -> str:
+def _about(table: pd.DataFrame, by: Sequence[str]) -> str:
     """What the sweep is, in numbers."""
     runs = table.drop_duplicates("run")
     low, high = runs["parameters"].min(), runs["parameters"].max()
@@ -162,7 +162,7 @@ def about(table: pd.DataFrame, by: Sequence[str]) -> str:
     )
 
 
-def filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
+def _filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
     """The values that the reader chooses, by column; a column without a choice lets all through."""
     keys = [key for key in factors(table, by) if table[key].nunique() > 1]
     picked: dict[str, list[Any]] = {}
@@ -186,7 +186,7 @@ def filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
     return {key: values for key, values in picked.items() if values}
 
 
-def through(table: pd.DataFrame, picked: Mapping[str, list[Any]]) -> pd.DataFrame:
+def _through(table: pd.DataFrame, picked: Mapping[str, list[Any]]) -> pd.DataFrame:
     """The rows that the filters let through, as far as the table has their columns."""
     for key, values in picked.items():
         if key in table:
@@ -223,7 +223,7 @@ def _by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None
 
 
 @st.cache_data(max_entries=16, show_spinner="Comparing ...")
-def compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFrame:
+def _compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFrame:
     """``paired.pairs``, kept by Streamlit: with many settings and seeds the exact tests take
     seconds.
 
@@ -235,7 +235,7 @@ def compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFram
 
 def _against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
     """The best setting compared with every other one; nothing where there is a single setting."""
-    tested = compared(rows, list(by), measure.model_dump_json())
+    tested = _compared(rows, list(by), measure.model_dump_json())
     if tested.empty:
         return
     st.header("The best setting against the others", divider="gray")
@@ -249,16 +249,16 @@ def _against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -
     st.caption(text(paired.how(tested, measure)))
 
 
-def measure_of(rows: pd.DataFrame, key: str) -> str:
+def _measure_of(rows: pd.DataFrame, key: str) -> str:
     """The measure that the reader chooses, among those that these rows have."""
     there = [name for name in MEASURES if name == "recognition" or rows[name].notna().any()]
     return controls.segments("Measure", there, key)
 
 
-def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
+def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """Curves, a line per seed."""
     st.header("By length", divider="gray")
-    measure = measure_of(rows, "curve")
+    measure = _measure_of(rows, "curve")
     found, figure = _curves(rows, list(by), measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
     many = settings_of(rows, by).nunique()
@@ -282,7 +282,7 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         down = st.selectbox("Down", list(names), key="down", bind="query-params", width=200)
         others = [name for name in names if name != down]
         across = st.selectbox("Across", others, key="across", bind="query-params", width=200)
-        measure = measure_of(rows, "measured")
+        measure = _measure_of(rows, "measured")
         words = st.segmented_control(
             "Words", WORDS, default=WORDS[0], required=True, key="words", bind="query-params"
         )
@@ -302,7 +302,7 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure, of_run=False)
 
 
-def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
+def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The capacity map: which model sizes are enough to learn a language."""
     st.header("Capacity", divider="gray")
     who = st.segmented_control(
@@ -362,7 +362,7 @@ def _right(rows: pd.DataFrame) -> list[float]:
     return [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
 
 
-def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
+def _runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The runs of the sweep, with links to their pages."""
     st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")

@@ -62,7 +62,7 @@ def show() -> None:
     with explain_errors():
         put_aside(FOLDER)
     with explain_errors():
-        studies()
+        _studies()
 
 
 def _known_corpus(name: str) -> None:
@@ -73,9 +73,9 @@ def _known_corpus(name: str) -> None:
     elif record["status"] == "finished":
         _found_rule(record, folder_of(name))
     elif is_learning(name):
-        learning(name)
+        _learning(name)
     else:
-        stopped(name, record)
+        _stopped(name, record)
     if not is_learning(name) and controls.button("Remove this corpus", key=f"remove {name}"):
         remove(name, FOLDER)
         st.rerun()
@@ -84,7 +84,7 @@ def _known_corpus(name: str) -> None:
 # -- a new corpus -------------------------------------------------------------------------------
 
 
-def studies() -> None:
+def _studies() -> None:
     """How much of planted rules comes back: the kept studies of `lab recover`."""
     kept = {
         name: found
@@ -145,7 +145,7 @@ def _new_corpus() -> None:
 # -- while it learns ----------------------------------------------------------------------------
 
 
-def learning(name: str) -> None:
+def _learning(name: str) -> None:
     """Watch it learn: what is being done, and a curve for each network."""
 
     @st.fragment(run_every=1)
@@ -166,7 +166,7 @@ def learning(name: str) -> None:
     watch()
 
 
-def stopped(name: str, record: dict[str, Any]) -> None:
+def _stopped(name: str, record: dict[str, Any]) -> None:
     """The learner has ended too early: shows why, if it said so, and how to go on."""
     if said := fault(name):
         st.error(message(said), icon=":material/error:")

@@ -63,7 +63,7 @@ def ask(
     for line in lines[:ASKED]:
         _to_answer(folder, record, answers, line)
     if answers:
-        given(folder, record, answers)
+        _given(folder, record, answers)
     if space.struck:
         with st.expander(f"{len(space.struck):d} struck out by your answers"):
             st.markdown(
@@ -109,7 +109,7 @@ def _to_answer(
                 st.rerun()
 
 
-def given(folder: Path, record: dict[str, Any], answers: dict[Word, bool]) -> None:
+def _given(folder: Path, record: dict[str, Any], answers: dict[Word, bool]) -> None:
     """The answers, each with a button that takes it back, and a button that learns from them."""
     st.subheader("Your answers")
     for line, yes in answers.items():

@@ -69,7 +69,7 @@ def _counts(found: Mapping[str, Any]) -> bool:
     return bool(found["status"] == "counts")
 
 
-def bits(found: Mapping[str, Any]) -> None:
+def _bits(found: Mapping[str, Any]) -> None:
     """Code lengths on their one scale, and the states that words up to a length need."""
     if found.get("bits") is None or "growth" not in found:
         return
@@ -112,7 +112,7 @@ def details(found: Mapping[str, Any]) -> None:
             )
     if _counts(found):
         return
-    bits(found)
+    _bits(found)
     if len(found["by_length"]) > 1:
         st.header("By length", divider="gray")
         picture(length_chart(found), "Held-out lines that rule and network get right, by length.")

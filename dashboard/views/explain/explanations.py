@@ -61,11 +61,11 @@ def show() -> None:
     with explain_errors():
         result = asked(run, "explanations", replacement=replacement, **own)
         if result is not None:
-            answered(result)
+            _answered(result)
     seeds_of(run, "explanations")
 
 
-def answered(result: Answer) -> None:
+def _answered(result: Answer) -> None:
     """What every method says of the word, and how right it is."""
     found = result.findings
     sets = found["rationales"]
@@ -103,7 +103,7 @@ def answered(result: Answer) -> None:
         "words the method had the model score. The row chance: what values without any knowledge "
         "get on average."
     )
-    moved(pd.DataFrame(found["moved_attention"]))
+    _moved(pd.DataFrame(found["moved_attention"]))
     downloads("explanations", result, lambda: figure)
 
 
@@ -117,7 +117,7 @@ def _rule(found: Mapping[str, Any]) -> str:
     )
 
 
-def moved(table: pd.DataFrame) -> None:
+def _moved(table: pd.DataFrame) -> None:
     """How far each head's attention can be moved with the verdict unchanged."""
     if table.empty:
         return
@@ -135,7 +135,7 @@ def moved(table: pd.DataFrame) -> None:
 
 def pick(run: Run, typed: str) -> None:
     """A select of the language's own words; the choice is typed into the box above."""
-    known = lines(run)
+    known = _lines(run)
     if not known or controls.is_second():
         return
     key = f"line_of_{word_key(run)}"
@@ -155,13 +155,13 @@ def pick(run: Run, typed: str) -> None:
     )
 
 
-def lines(run: Run) -> dict[str, str]:
+def _lines(run: Run) -> dict[str, str]:
     """Words to pick from, with what each of them is. For the Dutch lines these are all of them, for
     other languages short members and near misses."""
     language = run.language
     if language.name in DUTCH:
         return {
-            " ".join(word): f"{group}, {kind(language, word)}" for group, word in printed_lines()
+            " ".join(word): f"{group}, {_kind(language, word)}" for group, word in printed_lines()
         }
     window = [k for k in language.lengths(run.config.max_n) if SHORTEST <= k <= LONGEST]
     rng = np.random.default_rng(ANALYSIS_SEED)
@@ -173,9 +173,9 @@ def lines(run: Run) -> dict[str, str]:
         found = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
         words += sorted(found, key=lambda word: (len(word), word))
         words += [language.counterfactual(word, rng) for word in words]
-    return {" ".join(word): kind(language, word) for word in words}
+    return {" ".join(word): _kind(language, word) for word in words}
 
 
-def kind(language: Language, word: Word) -> str:
+def _kind(language: Language, word: Word) -> str:
     """Is the word in the language?"""
     return {True: "in", False: "not in", None: "not known"}[truth_of(language, word)]

@@ -61,7 +61,7 @@ def show() -> None:
         membership = controls.segments("Words", list(MEMBERSHIPS), "membership")
     with right:
         scale = scale_of_the_verdict()
-    asked = Asked(kinds, measures, membership, scale)
+    asked = _Asked(kinds, measures, membership, scale)
     with explain_errors():
         _many_models(asked)
     if find_runs(runs_folder()) and has_model(run := current_run()):
@@ -74,7 +74,7 @@ def scale_of_the_verdict() -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class _Asked:
     """What the page shows.
 
     Attributes:
@@ -98,7 +98,7 @@ class Asked:
 # -- over many models -----------------------------------------------------------------------------
 
 
-def _many_models(asked: Asked) -> None:
+def _many_models(asked: _Asked) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
@@ -122,20 +122,20 @@ def _many_models(asked: Asked) -> None:
     kind = controls.segments("Architecture", kinds, "architecture")
     rows = asked.of(rows[rows["architecture"] == kind])
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
-    figure = ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
+    figure = _ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
         f"Means over {rows['seeds'].max():d} training seeds with 95% intervals over the seeds. "
         f"Every model was asked about {text(result.arguments['words'])} words; shown are the "
         f"{text(asked.membership)} among them. A model without attention has no method that reads "
         f"attention. The share of the words on which each model's verdict is right: {text(right)}."
     )
-    table(rows, asked.measures)
+    _table(rows, asked.measures)
     if figure is not None:
         downloads("leaderboard", result, lambda: figure, of_run=False)
-    shortcut(result, kind, asked)
+    _shortcut(result, kind, asked)
 
 
-def shortcut(result: Answer, kind: str, asked: Asked) -> None:
+def _shortcut(result: Answer, kind: str, asked: _Asked) -> None:
     """Which method tells a model that leans on a planted shortcut from a clean one?"""
     rows = result.table[result.table["measure"] == FOUND]
     rows = asked.of(rows[rows["architecture"] == kind])
@@ -150,8 +150,8 @@ def shortcut(result: Answer, kind: str, asked: Asked) -> None:
         f"such a model than in a clean model of the same seed ({code(CLEAN)})? 1: in every pair of "
         "a line of the one and a line of the other; 0.5: chance."
     )
-    ranking(rows, [FOUND], "Models told apart by the shortcut")
-    table(rows, [FOUND])
+    _ranking(rows, [FOUND], "Models told apart by the shortcut")
+    _table(rows, [FOUND])
     rows = credited(result)
     rows = on_scale(rows[rows["architecture"] == kind], asked.scale)
     if rows.empty:
@@ -170,7 +170,7 @@ def shortcut(result: Answer, kind: str, asked: Asked) -> None:
 # -- one model ------------------------------------------------------------------------------------
 
 
-def _one_model(run: Run, asked: Asked) -> None:
+def _one_model(run: Run, asked: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
     found = current(run, "leaderboard")
@@ -204,14 +204,14 @@ def _one_model(run: Run, asked: Asked) -> None:
         which = "is explained" if verdicts == "all" else f"has a verdict that is {text(verdicts)}"
         st.info(f"None of the {text(asked.membership)} {which}.")
         return
-    rows = asked.of(board(asked_of))
-    figure = ranking(rows, asked.measures, f"{run.name}, means over words")
+    rows = asked.of(_board(asked_of))
+    figure = _ranking(rows, asked.measures, f"{run.name}, means over words")
     count = asked_of["word"].nunique()
     st.caption(
         f"Means over {count:d} {text(asked.membership)} with 95% bootstrap intervals over words; a "
         "measure that some of them lack is a mean over the others."
     )
-    table(rows, asked.measures)
+    _table(rows, asked.measures)
     with st.expander("The words"):
         shown = ["text", "membership", "probability", "right"]
         st.dataframe(
@@ -234,7 +234,7 @@ def _of_few_words(run: Run) -> Answer | None:
 
 
 @st.cache_data(max_entries=64, show_spinner="Computing ...")
-def board(asked_of: pd.DataFrame) -> pd.DataFrame:
+def _board(asked_of: pd.DataFrame) -> pd.DataFrame:
     """Means over words; a thousand resamples per method and measure take a while."""
     return of_run.board(asked_of)
 
@@ -242,7 +242,7 @@ def board(asked_of: pd.DataFrame) -> pd.DataFrame:
 # -- the same for both ----------------------------------------------------------------------------
 
 
-def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
+def _ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
     """The picture of the measures that these rows have; None if they have none."""
     there = [measure for measure in measures if (rows["measure"] == measure).any()]
     if missing := [measure for measure in measures if measure not in there]:
@@ -254,13 +254,13 @@ def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
     return figure
 
 
-def table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
+def _table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
     """The measures as numbers: a row per method and replacement, with its costs."""
-    numbers = wide(rows, measures)
+    numbers = _wide(rows, measures)
     st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[4:]))
 
 
-def wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+def _wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """Columns: method, scale, family, replacement; a measure's mean, low and high; the costs."""
     keys = ["method", "scale", "family", "replacement"]
     order = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())

@@ -43,7 +43,7 @@ PRODUCTIONS = (
 )
 
 
-def expression() -> list[str]:
+def _expression() -> list[str]:
     """A regular expression, as the words of `lab train` that ask for it."""
     name = controls.text_input("Its name", "ends-in-ab", key="own_name")
     regex = controls.text_input("Regular expression", "(a|b)*ab", key="own_regex", help=RULES)
@@ -57,7 +57,7 @@ def expression() -> list[str]:
     return [name.strip(), f"--regex={regex.strip()}", *further]
 
 
-def grammar() -> list[str]:
+def _grammar() -> list[str]:
     """The productions of a grammar, as the words of `lab train` that ask for it."""
     name = controls.text_input("Its name", "cats", key="own_grammar_name")
     productions = controls.text_area(
@@ -66,7 +66,7 @@ def grammar() -> list[str]:
     return [name.strip(), f"--grammar={productions.strip()}"]
 
 
-KINDS = {"a regular expression of mine": expression, "a grammar of mine": grammar}
+KINDS = {"a regular expression of mine": _expression, "a grammar of mine": _grammar}
 """What a reader may write, by its name among the languages."""
 
 

@@ -44,7 +44,7 @@ def show() -> None:
         st.rerun()
     st.subheader("Training")
     with explain_errors():
-        training(run)
+        _training(run)
     if run.record["status"] != "finished":
         return
     st.subheader("Accuracy by length")
@@ -91,11 +91,11 @@ def _all_runs() -> None:
     )
     # Of a damaged run the status says what is wrong, in a line that would push all else aside.
     narrow = {"status": st.column_config.Column(width="small")}
-    st.dataframe(overview(), hide_index=True, column_config=narrow)
+    st.dataframe(_overview(), hide_index=True, column_config=narrow)
     put_aside()
 
 
-def overview() -> pd.DataFrame:
+def _overview() -> pd.DataFrame:
     """One row per run."""
     table = listed(runs_folder())
     recognition = table.pop("recognition").map(share)
@@ -120,7 +120,7 @@ def _language_card(run: Run) -> None:
         column.markdown(f"**{text(value)}**")
 
 
-def training(run: Run) -> None:
+def _training(run: Run) -> None:
     """The training curve. As long as a process trains the run, it is drawn anew all the time."""
     follow = _is_training(run)
     if not follow and run.record["status"] != "finished":

@@ -43,11 +43,11 @@ def show() -> None:
             st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
     word = run.language.vocabulary.parse(word_input(run, default))
-    table = follow(run, word)
+    table = _follow(run, word)
     allowed = table.set_index(["position", "token"])["allowed"]
     needed = run.objective.needed(word)
     accepted = bool(needed) and bool(allowed.loc[needed].all())
-    verdict(run, word, accepted)
+    _verdict(run, word, accepted)
     if table.empty:
         st.caption(
             f"The model speaks of targets alone: type a source, the border {code(BORDER)} ..."
@@ -62,14 +62,14 @@ def show() -> None:
     told = "Probability of every next token after every prefix of the word."
     if run.objective.hides:
         told = "Probability of every symbol in the place of each symbol of the word."
-    picture(chart(table, run.objective.asks), told)
+    picture(_chart(table, run.objective.asks), told)
     if run.config.model.output != "sigmoid":
         reading("try it (2)")
     else:
         reading("try it")
 
 
-def verdict(run: Run, word: Word, accepted: bool) -> None:
+def _verdict(run: Run, word: Word, accepted: bool) -> None:
     """The verdict, the truth beside it, and the positions that decide."""
     truth = truth_of(run.language, word)
     said = "in the language" if accepted else "not in the language"
@@ -84,10 +84,10 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
         return
     on_tour = "tour" in st.query_params  # on which the reader is to find the rule
     with st.expander("The truth: the rule, and what decides", expanded=not on_tour):
-        explain(run.language, word)
+        _explain(run.language, word)
 
 
-def explain(language: FormalLanguage, word: Word) -> None:
+def _explain(language: FormalLanguage, word: Word) -> None:
     """The rule, the symbols that decide, and what a reader must keep."""
     if rule := rule_in_words(language):
         st.markdown(f"The rule: a word is in the language if it **{text(rule)}**.")
@@ -108,7 +108,7 @@ def explain(language: FormalLanguage, word: Word) -> None:
 
 
 @torch.no_grad()
-def follow(run: Run, word: Word) -> pd.DataFrame:
+def _follow(run: Run, word: Word) -> pd.DataFrame:
     """One row per prefix and token: probability, whether the model allows it, and the truth."""
     with model_of(run) as model:
         logits = prefix_logits(model, word)
@@ -130,7 +130,7 @@ def follow(run: Run, word: Word) -> pd.DataFrame:
     return table[table["token"] != tokens[BOS_ID]]
 
 
-def chart(table: pd.DataFrame, asks: str = "may follow") -> ChartType:
+def _chart(table: pd.DataFrame, asks: str = "may follow") -> ChartType:
     """A matrix: prefixes across, next tokens down; or symbols, and what may stand there."""
     table = table.assign(place=table["position"].astype(str) + " " + table["symbol"])
     places = table.drop_duplicates("position")["place"].tolist()

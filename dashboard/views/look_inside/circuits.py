@@ -46,7 +46,7 @@ def show() -> None:
     if result is None:
         return
     judged("circuits", result)
-    graph(result)
+    _graph(result)
     if result.verdict.grade in ("holds", "fragile"):
         with st.expander("What it does, part by part", expanded=True):
             st.markdown("\n".join(f"- {text(line)}" for line in result.findings["parts"]))
@@ -54,11 +54,11 @@ def show() -> None:
         _beside_the_plan(run, result)
     st.subheader("On a word of your own")
     with explain_errors():
-        on_a_word(run, result)
+        _on_a_word(run, result)
     st.subheader("How circuits grow")
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
     reading("circuits (2)")
-    st.dataframe(scores(result), hide_index=True)
+    st.dataframe(_scores(result), hide_index=True)
     reading("circuits")
     st.subheader("Approximations beside the exact effects")
     points, asked = agreement_chart(trained(result)), result.arguments["direction"]
@@ -128,7 +128,7 @@ LEGIBLE = 12
 """So many edges are told apart at a first look."""
 
 
-def graph(result: Answer) -> None:
+def _graph(result: Answer) -> None:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
     found = result.findings["circuit"]["edges"]
     order = ranking(result.table, result.arguments["direction"])
@@ -176,7 +176,7 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
     st.dataframe(variables.assign(reads=variables["reads"].map(", ".join)), hide_index=True)
 
 
-def on_a_word(run: Run, result: Answer) -> None:
+def _on_a_word(run: Run, result: Answer) -> None:
     """What the circuit alone says of a typed word, and which of its edges matter there."""
     word = given(run.language, word_input(run, member(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
@@ -227,7 +227,7 @@ def _on_word(
         return verdicts(model, run, edges, ablation, direction, word)
 
 
-def scores(result: Answer) -> pd.DataFrame:
+def _scores(result: Answer) -> pd.DataFrame:
     """One row per ranking of the edges: CPR, CMD, and its correlation with the exact effects of
     both directions."""
     near = {(row["direction"], row["method"]): row for row in result.findings["agreement"]}

@@ -59,7 +59,7 @@ def show() -> None:
         picture(figure, f"Activations at {site} at step {step}, coloured by {target}.")
     with right:
         words = f"Share of words right by their length at step {step}."
-        picture(by_length(result.table, int(step)), words)
+        picture(_by_length(result.table, int(step)), words)
     of = probes[(probes["step"] == step) & (probes["target"] == target) & (probes["site"] == site)]
     if len(of):
         st.caption(
@@ -72,7 +72,7 @@ def show() -> None:
     downloads("emergence", result, lambda: chart(result))
 
 
-def by_length(table: pd.DataFrame, step: int) -> alt.LayerChart:
+def _by_length(table: pd.DataFrame, step: int) -> alt.LayerChart:
     """The share of words that the model gets right at a step, by their length."""
     rows = table[(table["step"] == step) & table["kind"].isin(MEASURES)]
     return curve(

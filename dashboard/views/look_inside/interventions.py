@@ -87,13 +87,13 @@ def show() -> None:
         return
     result = kept_or_computed(run, "interventions")
     if result is not None:
-        answered(result)
+        _answered(result)
     st.subheader("On a word of your own")
     with explain_errors():
-        on_a_word(run, result)
+        _on_a_word(run, result)
 
 
-def answered(result: Answer) -> None:
+def _answered(result: Answer) -> None:
     """The answer, one experiment after the other."""
     judged("interventions", result)
     for name, figure in charts(result).items():
@@ -132,7 +132,7 @@ def _erased_table(result: Answer) -> pd.DataFrame:
     )
 
 
-def on_a_word(run: Run, result: Answer | None) -> None:
+def _on_a_word(run: Run, result: Answer | None) -> None:
     """A typed word with one variable changed at one site."""
     names = run.language.main_variables
     columns = st.columns(4)
@@ -156,9 +156,9 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     if change != "erase":
         with columns[3]:
             k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k")
-    word = given(run.language, word_input(run, longer(run)), ())
+    word = given(run.language, word_input(run, _longer(run)), ())
     said = _changed(run, site, variable, change, k, word)
-    st.markdown(ends(said, word))
+    st.markdown(_ends(said, word))
     picture(said_chart(said), f"What may follow each prefix, as it is and with {variable} changed.")
     st.caption(
         "The probability of every next token. Adding k: at the symbols on which the variable is "
@@ -166,7 +166,7 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     )
 
 
-def longer(run: Run) -> Word:
+def _longer(run: Run) -> Word:
     """A member. In a language that counts, more of its last symbol follow, so that the place where
     the word may end can move."""
     word = member(run, 8)
@@ -181,7 +181,7 @@ def _changed(
         return changed(model, run, site, variable, change, k, word)
 
 
-def ends(said: pd.DataFrame, word: Word) -> str:
+def _ends(said: pd.DataFrame, word: Word) -> str:
     """A sentence: after which symbols the word may end, as it is and with the variable changed."""
     rows = said[(said["token"] == END) & said["allowed"]]
     where = {

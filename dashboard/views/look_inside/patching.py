@@ -56,11 +56,11 @@ def show() -> None:
     with explain_errors():
         result = asked(run, "patching", direction=direction, metric=metric, **own)
         if result is not None:
-            answered(run, result, direction)
+            _answered(run, result, direction)
     seeds_of(run, "patching")
 
 
-def answered(run: Run, result: Answer, direction: str) -> None:
+def _answered(run: Run, result: Answer, direction: str) -> None:
     """What patching does in the word, and one site of the reader's choice."""
     found = result.findings
     chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))

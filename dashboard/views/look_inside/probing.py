@@ -39,7 +39,7 @@ def show() -> None:
     with explain_errors():
         _one_probe(run, result, target, site)
     st.header("Best site per variable, beside its controls", divider="gray")
-    numbers = best_sites(result)
+    numbers = _best_sites(result)
     st.dataframe(
         numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
         hide_index=True,
@@ -108,7 +108,7 @@ def _read(run: Run, options: Probing, target: str, site: str) -> pd.DataFrame:
         return read_by(run, model, options, target, site)
 
 
-def best_sites(result: Answer) -> pd.DataFrame:
+def _best_sites(result: Answer) -> pd.DataFrame:
     """One row per variable: the trained model's best site, and its controls."""
     best = result.findings["best"]
     rows = headline(result).pivot(index="variable", columns="of", values="value")

@@ -14,7 +14,7 @@ def show() -> None:
     st.title("Glossary")
     st.markdown("**What does this word mean?**")
     wanted = controls.text_input("Find", "", key="find", placeholder="LEACE")
-    found = matching(wanted)
+    found = _matching(wanted)
     if not found:
         st.info("No term has these letters in its name or meaning.")
     for group in dict.fromkeys(term.group for term in found):
@@ -22,7 +22,7 @@ def show() -> None:
         st.markdown(entries(term for term in found if term.group == group))
 
 
-def matching(wanted: str) -> list[Term]:
+def _matching(wanted: str) -> list[Term]:
     """The terms that have these letters in their name; else those that have them in what they
     mean."""
     letters = wanted.strip().lower()

@@ -13,7 +13,7 @@ from models.languages.repairs import MOST_REPAIRS
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 
-class ListedLanguage(DrawnLanguage):
+class _ListedLanguage(DrawnLanguage):
     """A language whose members of one length can be listed."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class ListedLanguage(DrawnLanguage):
         return tuple(sorted(sets)) if len(sets) <= MOST_REPAIRS else None
 
 
-class CrossedLanguage(ListedLanguage):
+class CrossedLanguage(_ListedLanguage):
     """a^n b^m c^n d^m with n and m of at least 1: two counts that cross, instead of one in another.
 
     The order of verbs in Dutch and Swiss German subordinate clauses is of this kind (Shieber 1985),
@@ -122,7 +122,7 @@ class CrossedLanguage(ListedLanguage):
         return np.array(rows, dtype=np.int64).reshape(len(rows), length) + FIRST_SYMBOL_ID
 
 
-class PowersLanguage(ListedLanguage):
+class PowersLanguage(_ListedLanguage):
     """a^(2^n), n from 0: as many a as a power of two. A b never belongs to a word.
 
     Variables: ``count_a``, ``remaining`` (up to the next power of two), and ``valid``.

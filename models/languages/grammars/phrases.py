@@ -14,7 +14,7 @@ from models.languages.grammars.trees import Tree
 
 
 @dataclass(frozen=True)
-class NounClass:
+class _NounClass:
     """Nouns that agree in the same way.
 
     Attributes:
@@ -36,9 +36,9 @@ class NounClass:
     sees: tuple[str, ...] = ("ziet", "volgt")
 
 
-COMMON = NounClass("c", "de", "die", "hij", ("hond", "kat", "leeuw"))
-NEUTER = NounClass("n", "het", "dat", "het", ("paard", "schaap", "varken"))
-PLURAL = NounClass(
+COMMON = _NounClass("c", "de", "die", "hij", ("hond", "kat", "leeuw"))
+NEUTER = _NounClass("n", "het", "dat", "het", ("paard", "schaap", "varken"))
+PLURAL = _NounClass(
     "p", "de", "die", "ze", ("honden", "paarden", "katten"), ("lopen", "slapen"), ("zien", "volgen")
 )
 CLASSES = (COMMON, NEUTER, PLURAL)

@@ -32,7 +32,7 @@ prompt begins like this."""
 
 
 @dataclass(frozen=True)
-class Read:
+class _Read:
     """What stands in each prefix.
 
     Attributes:
@@ -144,7 +144,7 @@ class InContext(DrawnLanguage):
         """Source and target: examples with the query, and the answer."""
         return split_pair(word)
 
-    def _read(self, words: Words) -> Read:
+    def _read(self, words: Words) -> _Read:
         batch, time = words.ids.shape
         size, rows = len(self.letters), np.arange(batch)
         phase = np.zeros((batch, time + 1), dtype=np.int64)
@@ -168,7 +168,7 @@ class InContext(DrawnLanguage):
             last[:, t + 1] = np.where(to == LETTER, letter, last[:, t])
             known[:, t + 1] = now
             known[shows, t + 1, last[shows, t]] = label[shows] + 1
-        return Read(phase, last, known)
+        return _Read(phase, last, known)
 
     def trace(self, words: Words) -> dict[str, np.ndarray]:
         read = self._read(words)
