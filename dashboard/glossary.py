@@ -24,11 +24,15 @@ class Term:
         name: as its headline has it.
         group: the part of the glossary in which it stands.
         meaning: Markdown; its links lead to other terms, or to pages of the site.
+        everyday: it is no link where it stands in a sentence.
+        also: other words under which a reader meets it.
     """
 
     name: str
     group: str
     meaning: str
+    everyday: bool
+    also: tuple[str, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -53,64 +57,25 @@ def terms() -> dict[str, Term]:
     found = {}
     for part in re.split(r"^## ", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         group, *entries = re.split(r"^### ", part, flags=re.MULTILINE)
-        for entry in entries:
-            name, _, meaning = entry.partition("\n")
-            found[name] = Term(name, group.splitlines()[0], meaning.strip())
+        for name, everyday, also, says in (ENTRY.findall(entry)[0] for entry in entries):
+            others = tuple(also.split("; ")) if also else ()
+            found[name] = Term(name, group.splitlines()[0], says.strip(), bool(everyday), others)
     known = {name.lower() for name in found}
     measures = ((name, says) for name, says in MEANINGS.items() if name.lower() not in known)
-    return found | {name: Term(name, MEASURES, says) for name, says in measures}
+    costs = ("calls", "seconds")
+    return found | {name: Term(name, MEASURES, says, name in costs) for name, says in measures}
 
 
-ALSO = {
-    "<bos>": "BOS",
-    "best site": "Site",
-    "CPR": "CMD",
-    "counterfactuals": "Counterfactual",
-    "denoising": "Noising and denoising",
-    "EAP-IG": "EAP",
-    "EK-FAC": "Influence of a line",
-    "exact to n": "Exact",
-    "false accepts": "False accept, false reject",
-    "false rejects": "False accept, false reject",
-    "faithful": "Faithfulness",
-    "fresh words": "Fresh word",
-    "GIM": "EAP",
-    "induction": "Head types",
-    "L0H1": "Head",
-    "LDS": "Influence of a line",
-    "noising": "Noising and denoising",
-    "OV circuit": "QK and OV circuits",
-    "QK circuit": "QK and OV circuits",
-    "recognition in the window": "Recognition",
-    "redundancy": "Conjunction",
-    "resid_mid": "Stream",
-    "resid_post": "Stream",
-    "resid_pre": "Stream",
-    "residual stream": "Stream",
-    "Shapley value": "Shapley values",
-    "SmoothGrad": "Gradients",
-    "TracIn": "Influence of a line",
-    "untrained network": "Untrained model",
-    "Wilson": "Confidence interval",
-}
-"""Other words under which a reader meets a term."""
-
-PLAIN = """
-Absorption Accepted Alphabet Block Carried Carry Cause Chance Coalition Component Compression
-Consistency Corpus Direction Edge Effect Error Exact Explanation Family Games Headline Language
-Layer Length Member Needed Norm Objective Positions Recipe Replacement Rule Run Scale Seed Site Size
-Splitting Spread Stability Status Step Symbol Transition Verdict Weights Whole Window Word calls
-seconds
-"""
-"""Words of everyday, which are no link where they stand in a sentence."""
-
+ENTRY = re.compile(r"(.*)\n(?:<!-- (everyday)?(?:, )?(?:also: (.*))? -->\n)?((?s:.*))")
+"""A term with its marks, and its meaning."""
 PROTECTED = re.compile(r"(`[^`]*`|\[[^\]]*\]\([^)]*\)|\$[^$]*\$|<[^>]*>|:[a-z-]+\[[^\]]*\])")
 
 
 def meaning(name: str) -> str | None:
     """The short meaning of a term, also by another of its names; None if there is no such term."""
     known = {each.lower(): term for each, term in terms().items()}
-    found = known.get(ALSO.get(name, name).lower())
+    others = {other: term for term in terms().values() for other in term.also}
+    found = others.get(name) or known.get(name.lower())
     return found.short if found else None
 
 
@@ -147,10 +112,10 @@ def explained(markdown: str) -> str:
 @cache
 def _mentions() -> dict[str, Term]:
     """Terms by every spelling in which they stand in a sentence, in small letters."""
-    found = {name.lower(): term for name, term in terms().items() if name not in PLAIN.split()}
+    found = {name.lower(): term for name, term in terms().items() if not term.everyday}
     found |= {name + "es" * name.endswith("s"): term for name, term in found.items()}
     found |= {f"{name}s": term for name, term in found.items() if name[-1].isalpha()}
-    return found | {other.lower(): terms()[name] for other, name in ALSO.items()}
+    return found | {other.lower(): term for term in terms().values() for other in term.also}
 
 
 @cache

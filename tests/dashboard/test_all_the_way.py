@@ -15,12 +15,13 @@ from axe_playwright_python.sync_playwright import Axe
 from chromium import leaves, opened, serve
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.tours import LINE, TOURS
+from dashboard.tours import TOURS
 from models.runs.run import Run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SERIOUS = {"serious", "critical"}
 HERE = "[data-testid=stMain]"
+LINE = TOURS["linguist"].stops[2].shown["word_dieren"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from compared import plainly
 from streamlit.testing.v1 import AppTest
 
 from dashboard.pages import OWN
-from dashboard.tours import LINE, TOURS
+from dashboard.tours import TOURS
 from models.languages import language
 
 SCRIPT = """
@@ -23,6 +23,7 @@ st.session_state[LINKS] = links
 st.navigation(list(links.values()), position="hidden")
 shown.draw()
 """
+LINE = TOURS["linguist"].stops[2].shown["word_dieren"]
 
 
 def opened(page: str, **query: str) -> AppTest:
