@@ -119,22 +119,23 @@ LINKS = "pages"
 """Streamlit's pages by address, which app.py makes for each drawing."""
 
 
-def how_to_read(markdown: str) -> None:
-    """What a picture or a table shows, closed until it is asked for. Each term of the glossary
-    shows its meaning."""
-    with st.expander("How to read this"):
-        st.markdown(explained(markdown))
-
-
 @cache
 def _here() -> Mapping[str, str]:
     return sections(Path(__file__).with_name("how_to_read.md"))
 
 
-def reading(part: str) -> None:
-    """``how_to_read`` a part of a page, as how_to_read.md in this folder has it, or else the answer
-    to the question of this name; nothing where there is neither."""
+def reading(part: str, **values: object) -> None:
+    """What a picture or a table shows, closed until it is asked for; terms of the glossary show
+    their meaning.
+
+    Args:
+        part: of a page, as how_to_read.md in this folder has it, or else the answer to the question
+            of this name; nothing is drawn where there is neither.
+        values: what stands in the place of the names in braces.
+    """
     if words := _here().get(part) or question(part).how_to_read:
+        for name, value in values.items():
+            words = words.replace(f"{{{name}}}", text(value))
         with st.expander("How to read this"):
             st.markdown(explained(words))
 

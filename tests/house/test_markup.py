@@ -103,8 +103,6 @@ def markdown_of(call: ast.Call, name: str) -> Iterator[ast.expr]:
 def drawn(function: ast.expr) -> str | None:
     """The name of a function that draws Markdown: Streamlit's, or the lab's own."""
     match function:
-        case ast.Name(id="how_to_read"):
-            return "how_to_read"
         case ast.Attribute(attr=name, value=value) if not isinstance(value, ast.Call):
             return name if name in DRAWN.split() else None
     return None
@@ -145,7 +143,6 @@ def test_pages_escape_what_they_have_not_written(page: Path) -> None:
         "st.error(str(error))",
         'st.info("a" + word)',
         'controls.selectbox("Word", words, key="word", help=symbols)',
-        'how_to_read(f"a probe of {word}")',
         'st.pills("Label", labels)',
         'st.text_input("Word", help=" ".join(symbols))',
         'st.markdown(f"{name:>5}")',

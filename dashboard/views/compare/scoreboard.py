@@ -12,7 +12,7 @@ from analyses.scoring.grades import MAIN, TRUTH
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import how_to_read, picture, reading
+from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 
@@ -54,11 +54,7 @@ def show() -> None:
     reading("scoreboard")
     board_of = summary.compact(found).drop(columns=["question", "what"])
     st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
-    how_to_read(
-        f"All chosen settings together; the score is {text(MAIN[question])}. Untrained: the same "
-        "lens on networks of random weights, held against the same truth. A fault counts as zero. "
-        "Calls: words that the network was given, the median."
-    )
+    reading("scoreboard: lenses", score=MAIN[question])
     _programs(rows, question)
     _proxies(rows)
     if question == "edges":

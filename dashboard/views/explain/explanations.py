@@ -17,7 +17,7 @@ from analyses.questions.words.explanations import LONGEST, chart, replacement_in
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import chips, explain_errors, heading, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, truth_of, word_input, word_key
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
@@ -80,18 +80,7 @@ def _answered(result: Answer) -> None:
     scale = scale_of_the_verdict()
     figure = chart(result, scale)
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
-    how_to_read(
-        'Each row is a method. Blue speaks for "in the language", red against it; attention, '
-        "rollout, flow, oracle and position say only how much a symbol counts, not in which "
-        'direction. The row "language" has the exact Shapley values of the true membership: what '
-        "a perfect explainer of a perfect model would say. The numbers beside a row are its "
-        "agreement with the truth. AUROC: does the method rank the symbols of the rationale above "
-        "the others? 1 is always, 0.5 is chance; of several sets of symbols the one counts that "
-        "suits the method best, and chance is higher: see the row chance. It is not defined where "
-        "every symbol decides, or none. Cosines: the similarity to the effects of substitutions in "
-        "the language (what substitution asks the model), and to the exact Shapley values of the "
-        f"language and of the model (what SHAP estimates; words of up to {EXACT_LIMIT} symbols)."
-    )
+    reading("explanations: rows", longest=EXACT_LIMIT)
     st.subheader("How right was each, and at what cost?")
     scores = pd.DataFrame(found["agreement"])
     numbers = scores.columns[4:]
@@ -123,14 +112,7 @@ def _moved(table: pd.DataFrame) -> None:
         return
     st.subheader("Could other attention give the same verdict?")
     st.dataframe(table, hide_index=True, column_config=MOVED)
-    how_to_read(
-        "Divergence: how far the weights where the verdict is read can be moved (Jensen-Shannon, "
-        f"at most {LARGEST:.2f}) while the probability stays within {TOLERANCE}; what was found, "
-        "not a bound. Change: how much the probability then differs. Beside it, for comparison, "
-        "the head's own weights in random orders: the medians of their divergence and change, and "
-        "the share that keeps the probability. If the weights can be moved far, they do not "
-        "explain this verdict alone (Jain and Wallace 2019)."
-    )
+    reading("explanations: moved attention", largest=f"{LARGEST:.2f}", tolerance=TOLERANCE)
 
 
 def pick(run: Run, typed: str) -> None:

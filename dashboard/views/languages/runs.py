@@ -12,7 +12,6 @@ from dashboard import controls, processes
 from dashboard.downloads import downloads, report_button
 from dashboard.drawing import (
     explain_errors,
-    how_to_read,
     judged,
     link_to,
     picture,
@@ -64,13 +63,7 @@ def show() -> None:
         if (leans := leaning(result)) is not None:
             st.markdown("What each symbol that decides nothing changes of the verdict:")
             st.dataframe(leans, hide_index=True)
-            how_to_read(
-                'The mean change of the probability of "in" when one copy of the symbol is put '
-                "into a word that had none, with its 95% interval over words (bootstrap). A model "
-                "that learned the rule does not mind such symbols. p: that the change is further "
-                f"than {LEANS} from 0 (Student's test over words, Holm's correction for all "
-                "symbols)."
-            )
+            reading("runs: symbols that decide nothing", limit=LEANS)
         seeds_of(run, "accuracy")
         downloads("accuracy", result, lambda: figure)
     verdicts = printed_verdicts(run)

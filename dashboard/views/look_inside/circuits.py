@@ -17,7 +17,6 @@ from dashboard.downloads import downloads
 from dashboard.drawing import (
     explain_errors,
     heading,
-    how_to_read,
     judged,
     picture,
     reading,
@@ -63,14 +62,7 @@ def show() -> None:
     st.subheader("Approximations beside the exact effects")
     points, asked = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
-    how_to_read(
-        f"Exact: the effect of patching this edge alone, by {text(asked)}. EAP (edge "
-        "attribution patching) estimates it from one gradient, GIM (gradient interaction "
-        "modifications) from one that sees through attention's self-repair, EAP-IG (with "
-        "integrated gradients) from the mean of the gradients at mixtures of the two words. "
-        "Conductance multiplies the gradient at each mixture by the change from one to the next. "
-        f"{text(_steps(result))}"
-    )
+    reading("circuits: approximations", direction=asked, steps=_steps(result))
     _what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
@@ -102,26 +94,14 @@ def _what_single_effects_hide(result: Answer) -> None:
         values = ["alone_first", "alone_second", "together"]
         shares = {name: spots[name].map("{:.0%}".format) for name in values}
         st.dataframe(spots.assign(**shares)[[*names, *values]], hide_index=True)
-    how_to_read(
-        "Parts (heads and MLPs) are patched one by one and in pairs. Redundancy: without either "
-        f"part less than {SMALL:.0%} is lost, without both at least {LARGE:.0%}. Conjunction: "
-        f"either part restores less than {SMALL:.0%}, both at least {LARGE:.0%}. Cancelling: "
-        f"either alone does at least {LARGE:.0%}, both less than {SMALL:.0%}. A pair must be of "
-        "the same kind on the pairs of words that were seen and on those held out; the numbers "
-        "are those of the latter."
-    )
+    reading("circuits: blind spots", small=f"{SMALL:.0%}", large=f"{LARGE:.0%}")
     rows = pd.DataFrame(result.findings["knock_outs"])
     columns = {"model": "lost by the whole model", "circuit": "lost by the circuit"}
     shares = {name: rows[name].map("{:.1%}".format) for name in columns}
     shown = rows.assign(**shares).rename(columns=columns)
     st.dataframe(shown[["sender", "receiver", *columns.values()]], hide_index=True)
     gap = result.findings["incompleteness"]
-    how_to_read(
-        "Each edge of the circuit, knocked out alone. Where the circuit loses much and the whole "
-        "model nothing, edges outside the circuit do the same work. Under the same knock-outs the "
-        f"circuit and the whole model differ by up to {gap['largest']:.0%}, over {gap['sets']:d} "
-        "sets of edges: 0% would be a complete circuit in the sense of Wang et al. (2022)."
-    )
+    reading("circuits: knock-outs", gap=f"{gap['largest']:.0%}", sets=gap["sets"])
 
 
 LEGIBLE = 12
@@ -199,11 +179,7 @@ def _on_a_word(run: Run, result: Answer) -> None:
         ),
         hide_index=True,
     )
-    how_to_read(
-        f"The circuit alone: every other edge carries what it carries in one of the word's "
-        f"{pairs:d} counterfactuals (or it is ablated in the way that the analysis was asked for). "
-        "Taken as in: END's logit is above 0."
-    )
+    reading("circuits: on a word", pairs=pairs)
     if effects["exact"].isna().all():
         left.info("The model does not tell this word from its counterfactuals.")
         return

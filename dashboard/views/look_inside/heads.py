@@ -18,7 +18,6 @@ from dashboard.downloads import downloads
 from dashboard.drawing import (
     explain_errors,
     heading,
-    how_to_read,
     judged,
     picture,
     reading,
@@ -76,16 +75,7 @@ def _pairs(result: Answer) -> None:
     table = pd.DataFrame(pairs).rename(columns={"corrected": "p"})
     shares = dict.fromkeys(("together", "first", "second", "beyond"), "{:.1%}")
     st.dataframe(table.style.format({**shares, "p": "{:.1g}"}), hide_index=True)
-    how_to_read(
-        "Verdicts lost without both heads, without the first and without the second alone. Beyond: "
-        "together minus the sum. Above 0, each of the two can stand in for the other (redundancy), "
-        "and the ablation of single heads misses them. Below 0, both may be needed for one thing "
-        "(conjunction), or for the same words. Nothing is lost twice: where one head alone loses "
-        "all that can be lost, a pair is below 0 in any case. So one below 0 is shown only where "
-        "both lose surely more than either alone: their intervals do not meet. All pairs shown "
-        f"are further than {NEEDED:.0%} from 0 (p <= 0.05, Student's test over words, Holm's "
-        "correction for all pairs)."
-    )
+    reading("heads: pairs", limit=f"{NEEDED:.0%}")
 
 
 def _typed(run: Run) -> Word:

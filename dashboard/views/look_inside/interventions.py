@@ -15,65 +15,19 @@ from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import explain_errors, heading, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.model import sites_of
 from models.languages import END, Word
 from models.runs.run import Run
 
-CAPTIONS = {
-    "erasure": (
-        "Erased",
-        "The share of words that are still right when the variable is erased at a site. LEACE "
-        "(least-squares concept erasure) changes an activation as little as possible, but so that "
-        "no linear probe finds the variable in it. There are two controls. Random directions: as "
-        "many directions are erased. Random readout: random linear functions of the activation are "
-        "erased, which takes away about as much of it. If the model needs the variable, erasing it "
-        "hurts more than both. Where a random readout ruins as much, the site is fragile, and the "
-        "harm proves nothing about the variable.",
-    ),
-    "steering": (
-        "Moved",
-        "The last block of each test word goes on too long, and the model says where the word may "
-        "end. At every symbol of that block, k is added to the activation's record of the "
-        "difference between the last two blocks (in a recurrent network at the first symbol "
-        "alone). Does the end come k symbols later, as the dashed line says? In proportion: what "
-        "is added is k divided by the length so far, because an average over the word holds the "
-        "difference in this form. The large points show what is possible: the state is taken from "
-        "a word that really has k more. Pale points: few words ended.",
-    ),
-    "states": (
-        "Put into another state",
-        "After a prefix, the mean activation of the prefixes in the wanted state is added, less "
-        "the mean of those in its own state. How often may then exactly the symbols follow that "
-        "may follow in the wanted state? The control moves as far in a random direction.",
-    ),
-    "interchange": (
-        "Exchanged",
-        "A prefix gets another prefix's part of the activation in a subspace. Right is what the "
-        "language says, if the variable has the other prefix's value. A bar counts a pair only if "
-        "all answers are right. DAS (distributed alignment search) trains the subspace on some "
-        "prefixes; its size is chosen on others, and the bars are of others again. "
-        "*Next symbols*: read after the prefix. This cannot tell apart two values after which the "
-        "same symbols may follow. *Course*: read after each further symbol too. Read again: at "
-        "each of them the other prefix, with the same further symbols, is put in again. Carried: "
-        "what the two prefixes differ by is kept, and the network must count on from there itself; "
-        "a network that only knows whether the word may end fails here. Prefix exchanged: all "
-        "positions of the prefix are exchanged, and the further symbols must make use of them. "
-        "Controls: the same training in the untrained model, the same training on targets that "
-        "mean nothing, and a random subspace, in which the activation moves as far. The whole "
-        "activation shows what there is to exchange at a site. Where it does as well as DAS, the "
-        "score is no evidence; only the small number of dimensions is.",
-    ),
-    "scrubbing": (
-        "Scrubbed",
-        "Causal scrubbing tests what an activation is said to depend on. Where the answer is read, "
-        "the activation is taken from another prefix: with the same value of the variable, with "
-        "the same next symbols, of the same length, or of the same of classes that mean nothing. "
-        "100%: nothing else of the activation is needed there. 0%: as bad as any prefix. Where the "
-        "same next symbols suffice, the site needs no more than the answer.",
-    ),
+TITLES = {
+    "erasure": "Erased",
+    "steering": "Moved",
+    "states": "Put into another state",
+    "interchange": "Exchanged",
+    "scrubbing": "Scrubbed",
 }
 DO = {"erase": "erase it", "add": "add k to it", "add in proportion": "add k in proportion"}
 
@@ -97,10 +51,9 @@ def _answered(result: Answer) -> None:
     """The answer, one experiment after the other."""
     judged("interventions", result)
     for name, figure in charts(result).items():
-        title, caption = CAPTIONS[name]
-        st.subheader(text(title))
-        picture(figure, f"{title}: {result.sentence}")
-        how_to_read(text(caption))
+        st.subheader(text(TITLES[name]))
+        picture(figure, f"{TITLES[name]}: {result.sentence}")
+        reading(f"interventions: {name}")
         if name == "erasure":
             st.dataframe(_erased_table(result), hide_index=True)
             st.caption(
