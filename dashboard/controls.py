@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.glossary import meaning
 from dashboard.markup import text
@@ -43,118 +44,75 @@ def first_run() -> str:
 
 def selectbox(label: str, options: Sequence[T], first: int = 0, *, key: str, **looks: Any) -> T:
     """One of several options, ``options[first]`` before the reader chooses."""
-    fits = list(options).__contains__
-    default = options[first]
-    return _choice(
-        st.selectbox, label, options, first, key=key, default=default, fits=fits, **looks
-    )
+    return _one("selectbox", label, options, options[first], key=key, index=first, **looks)
 
 
 def segments(label: str, options: Sequence[T], key: str, first: int = 0, **looks: Any) -> T:
     """One of a few options, side by side."""
-    looks = {"format_func": text, **looks}
-    fits, default = list(options).__contains__, options[first]
-    chosen = _choice(
-        st.segmented_control,
-        label,
-        options,
-        key=key,
-        default=default,
-        fits=fits,
-        drawn={"default": default, "required": True},
-        **looks,
-    )
-    return default if chosen is None else chosen
-
-
-def slider(label: str, low: N, high: N, first: N, *step: N, key: str, **looks: Any) -> N:
-    """A number of a range."""
-
-    def fits(value: N) -> bool:
-        return low <= value <= high
-
-    return _choice(
-        st.slider, label, low, high, first, *step, key=key, default=first, fits=fits, **looks
-    )
-
-
-def number(label: str, low: int, high: int, first: int, *, key: str) -> int:
-    """A whole number of a range, typed."""
-    return _choice(
-        st.number_input,
-        label,
-        low,
-        high,
-        first,
-        key=key,
-        default=first,
-        fits=lambda value: low <= value <= high,
-    )
+    looks = {"format_func": text, "default": options[first], "required": True, **looks}
+    chosen = _one("segmented_control", label, options, options[first], key=key, **looks)
+    return options[first] if chosen is None else chosen
 
 
 def select_slider(label: str, options: Sequence[T], first: T, *, key: str, **looks: Any) -> T:
     """One of several options in their order."""
-    fits = list(options).__contains__
-    return _choice(
-        st.select_slider,
-        label,
-        options,
-        key=key,
-        default=first,
-        fits=fits,
-        drawn={"value": first},
-        **looks,
-    )
+    return _one("select_slider", label, options, first, key=key, value=first, **looks)
 
 
-def several(label: str, options: Sequence[T], first: Sequence[T], key: str) -> list[T]:
-    """Some of a few options, side by side; all that are first chosen, where none is left."""
-    return _some(st.pills, label, options, first, key, selection_mode="multi")
+def slider(label: str, low: N, high: N, first: N, *step: N, key: str, **looks: Any) -> N:
+    """A number of a range."""
+    return _number("slider", label, low, high, first, *step, key=key, **looks)
 
 
-def many(label: str, options: Sequence[T], first: Sequence[T], key: str) -> list[T]:
-    """As ``several``, of many options."""
-    return _some(st.multiselect, label, options, first, key)
+def number(label: str, low: int, high: int, first: int, *, key: str, **looks: Any) -> int:
+    """A whole number of a range, typed."""
+    return _number("number_input", label, low, high, first, key=key, **looks)
 
 
-def _some(
-    draw: Callable[..., list[T]],
+def several(
     label: str,
     options: Sequence[T],
     first: Sequence[T],
     key: str,
+    many: bool = False,
     **looks: Any,
 ) -> list[T]:
-    chosen = _choice(
-        draw,
-        label,
-        options,
-        key=key,
-        default=list(first),
-        fits=lambda values: set(values) <= set(options),
-        drawn={"default": first},
-        **looks,
-    )
-    return chosen or list(first)
+    """Some of a few options side by side, or of many in a list; all that are first chosen, where
+    none is left."""
+
+    def fits(values: Sequence[T]) -> bool:
+        return set(values) <= set(options)
+
+    looks |= {"default": first} | ({} if many else {"selection_mode": "multi"})
+    draw = "multiselect" if many else "pills"
+    return _choice(draw, label, options, key=key, first=list(first), fits=fits, **looks) or [*first]
 
 
 def toggle(label: str, *, key: str, **looks: Any) -> bool:
     """Yes or no; no before the reader chooses."""
-    return _choice(st.toggle, label, key=key, default=False, **looks)
+    return bool(_choice("toggle", label, key=key, first=False, **looks))
 
 
 def text_input(label: str, first: str, *, key: str, **looks: Any) -> str:
     """A line of text."""
-    return (
-        _choice(st.text_input, label, key=key, default=first, drawn={"value": first}, **looks) or ""
-    )
+    return _choice("text_input", label, key=key, first=first, value=first, **looks) or ""
 
 
 def text_area(label: str, first: str, *, key: str, **looks: Any) -> str:
     """Several lines of text."""
-    return (
-        _choice(st.text_area, label, key=key, default=first, drawn={"value": first}, **looks) or ""
-    )
+    return _choice("text_area", label, key=key, first=first, value=first, **looks) or ""
+
+
+def _one(draw: str, label: str, options: Sequence[T], first: T, **looks: Any) -> Any:
+    fits = list(options).__contains__
+    return _choice(draw, label, options, first=first, fits=fits, **looks)
+
+
+def _number(draw: str, label: str, low: N, high: N, first: N, *step: N, **looks: Any) -> Any:
+    def fits(value: N) -> bool:
+        return low <= value <= high
+
+    return _choice(draw, label, low, high, first, *step, first=first, fits=fits, **looks)
 
 
 def button(label: str, **looks: Any) -> bool:
@@ -163,28 +121,29 @@ def button(label: str, **looks: Any) -> bool:
 
 
 def _choice(
-    draw: Callable[..., T],
+    draw: str,
     label: str,
     *arguments: Any,
     key: str,
-    default: T,
+    first: Any,
     fits: Callable[[Any], bool] = lambda value: True,
-    drawn: dict[str, Any] | None = None,
+    at: DeltaGenerator | None = None,
     **looks: Any,
-) -> T:
+) -> Any:
     """Draws a choice, or takes what was chosen beside the first run.
 
     Args:
+        draw: the name of Streamlit's widget.
         label: as a reader is to see it; it may hold anything.
+        first: what is chosen before the reader chooses.
         fits: is a choice that was made for another run one that this run has?
-        drawn: further arguments of the widget.
+        at: the column in which it is drawn.
     """
-    known = st.session_state.get(key, default)
+    known = st.session_state.get(key, first)
     if is_second():
-        return known if fits(known) else default
+        return known if fits(known) else first
     if not fits(known):
         del st.session_state[key]
-    explains = {"help": looks.pop("help", None) or meaning(label)}
-    return draw(
-        text(label), *arguments, key=key, bind="query-params", **(drawn or {}), **explains, **looks
-    )
+    looks["help"] = looks.get("help") or meaning(label)
+    widget = getattr(at or st, draw)
+    return widget(text(label), *arguments, key=key, bind="query-params", **looks)

@@ -17,7 +17,6 @@ from altair.typing import ChartType
 from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
 from analyses.claims import Grade
-from analyses.registry import registered
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import wide
 from dashboard import controls
@@ -47,13 +46,6 @@ def explain_errors() -> Iterator[None]:
             "in which `lab dashboard` runs.",
             icon=":material/error:",
         )
-
-
-def heading(title: str, name: str) -> None:
-    """The page's title and its question."""
-    st.title(text(title))
-    if name in registered():
-        st.markdown(f"**{text(question(name).asks)}**")
 
 
 COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
@@ -149,7 +141,7 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
 
     Args:
         fills: it is as wide as its place; it has a height, and is not of several plots.
-        events: ``key`` and ``on_select`` where a click into the chart does something.
+        events: ``chooses``, where a click into the chart does something.
     """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
@@ -168,6 +160,22 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
         events = {}
     width: Literal["stretch", "content"] = "stretch" if fills else "content"
     st.altair_chart(shown, width=width, alt=alt_text, **events)
+
+
+def chooses(key: str, field: str, clicked: str) -> dict[str, Any]:
+    """Events of ``picture``: a click on a cell makes the choice of this key.
+
+    Args:
+        field: of the cell, whose value is chosen.
+        clicked: the key of the picture: another one for each choice, so that each begins with
+            nothing clicked.
+    """
+
+    def choose() -> None:
+        if cells := st.session_state[clicked]["selection"]["cell"]:
+            st.session_state[key] = cells[0][field]
+
+    return {"on_select": choose, "key": clicked}
 
 
 def training_curves(run: Run) -> None:

@@ -9,7 +9,11 @@ from typing import Literal
 
 import streamlit as st
 
+from analyses import answers
+from analyses.needs import Need, lack
 from analyses.registry import BUILT_IN, registered
+from analyses.scoring import board
+from analyses.studies import few_labels as study
 from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
@@ -59,6 +63,11 @@ class Page:
         needs: without which the page cannot be shown.
         one_step: looks at a single checkpoint, which the reader may choose.
         then: the addresses of the pages that take up where this one ends.
+        headline: what stands above it, where it is another than the title; "" where it draws its
+            own.
+        asks: what it asks, below the headline.
+        about: the question that it is about, in place of ``asks`` and ``requires``.
+        requires: what a run must have.
     """
 
     group: str
@@ -68,6 +77,10 @@ class Page:
     needs: Literal["model", "run", "nothing"] = "model"
     one_step: bool = True
     then: tuple[str, ...] = ()
+    headline: str | None = None
+    asks: str = ""
+    about: str = ""
+    requires: tuple[Need, ...] = ()
 
     def draw(self) -> None:
         """Draws the page beside the choice of the run. What is missing or fails is one line."""
@@ -94,8 +107,18 @@ class Page:
                 play_on()
 
     def show_one(self) -> None:
-        """Draws what is its own, if there is what it needs."""
-        if self.needs != "model" or has_model(current_run()):
+        """Draws what it asks, and what is its own, if there is what it needs."""
+        if self.needs == "model" and not has_model(current_run()):
+            return
+        if self.headline != "":
+            st.title(text(self.headline or self.title))
+        asked = answers.question(self.about) if self.about else None
+        if asks := asked.asks if asked else self.asks:
+            st.markdown(f"**{text(asks)}**")
+        needs = asked.needs if asked else self.requires
+        if needs and (reason := lack(current_run(), needs)):
+            st.info(text(reason))
+        else:
             self.show()
 
     def show_both(self) -> None:
@@ -135,90 +158,147 @@ EXPLAIN, DISCOVER, COMPARE, MORE = "Explain", "Discover", "Compare", "More quest
 
 OWN = {
     "story": Page(
-        START, "Start", "home", story.show, needs="nothing", then=("tour", "try", "discover")
+        *(START, "Start", "home", story.show),
+        needs="nothing",
+        then=("tour", "try", "discover"),
+        headline="Structure Lab",
     ),
     "tour": Page(START, "Guided tours", "tour", tour.show, needs="nothing"),
-    "glossary": Page(START, "Glossary", "menu_book", glossary.show, needs="nothing"),
-    "train": Page(TRAINING, "Train", "model_training", train.show, needs="nothing"),
+    "glossary": Page(
+        *(START, "Glossary", "menu_book", glossary.show),
+        needs="nothing",
+        asks="What does this word mean?",
+    ),
+    "train": Page(
+        *(TRAINING, "Train", "model_training", train.show),
+        needs="nothing",
+        asks="Can a network learn this language?",
+    ),
     "work": Page(TRAINING, "Work", "pending_actions", work.show, needs="nothing"),
-    "runs": Page(TRAINING, "Runs", "list", runs.show, needs="run", then=("try", "heads")),
+    "runs": Page(
+        *(TRAINING, "Runs", "list", runs.show), needs="run", then=("try", "heads"), headline=""
+    ),
     "try": Page(
-        TRAINING, "Try it", "edit", try_it.show, then=("generate", "heads", "explanations")
+        *(TRAINING, "Try it", "edit", try_it.show),
+        then=("generate", "heads", "explanations"),
+        asks="After each symbol, what may come next according to the model? Does it take the word "
+        "as part of the language?",
     ),
     "generate": Page(
-        TRAINING, "Generate", "auto_awesome", generate.show, then=("try", "discovery")
+        *(TRAINING, "Generate", "auto_awesome", generate.show),
+        then=("try", "discovery"),
+        asks="Which words does the model make by itself, and are they in the language?",
+        requires=("next symbols", "causal"),
     ),
     "tokens": Page(
-        TRAINING, "Tokens", "content_cut", tokens.show, needs="nothing", then=("train", "vectors")
+        *(TRAINING, "Tokens", "content_cut", tokens.show),
+        needs="nothing",
+        then=("train", "vectors"),
+        asks="How are words cut into tokens, and do merges of byte pairs find the words?",
     ),
-    "model": Page(INSIDE, "Model", "account_tree", model.show, then=("heads",)),
-    "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits")),
+    "model": Page(
+        *(INSIDE, "Model", "account_tree", model.show),
+        then=("heads",),
+        asks="What is the model made of, what does it do with a word, and what does that cost?",
+    ),
+    "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits"), about="heads"),
     "patching": Page(
-        INSIDE, "Patching", "healing", patching.show, then=("circuits", "interventions")
+        *(INSIDE, "Patching", "healing", patching.show),
+        then=("circuits", "interventions"),
+        headline="Activation patching",
+        about="patching",
     ),
-    "circuits": Page(INSIDE, "Circuits", "schema", circuits.show, then=("patching", "discovery")),
+    "circuits": Page(
+        *(INSIDE, "Circuits", "schema", circuits.show),
+        then=("patching", "discovery"),
+        about="circuits",
+    ),
     "break": Page(
-        INSIDE, "Break it", "broken_image", break_it.show, then=("interventions", "circuits")
+        *(INSIDE, "Break it", "broken_image", break_it.show),
+        then=("interventions", "circuits"),
+        asks="Which parts can be taken away, and what goes wrong without them?",
+        requires=("heads", "verdict"),
     ),
     "probing": Page(
-        INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
+        *(INSIDE, "Probing", "sensors", probing.show),
+        then=("interventions", "emergence"),
+        about="probing",
     ),
     "dictionaries": Page(
-        INSIDE,
-        "Dictionaries",
-        "dictionary",
-        dictionaries.show,
+        *(INSIDE, "Dictionaries", "dictionary", dictionaries.show),
         then=("model", "probing", "interventions"),
+        about="dictionary",
     ),
     "alignment": Page(
-        INSIDE, "Alignment", "compare_arrows", pairs.show, then=("heads", "generate")
+        *(INSIDE, "Alignment", "compare_arrows", pairs.show),
+        then=("heads", "generate"),
+        asks=BUILT_IN["alignment"].asks,
     ),
-    "syntax": Page(INSIDE, "Syntax", "device_hub", syntax.show, then=("probing", "vectors")),
-    "vectors": Page(INSIDE, "Vectors", "scatter_plot", vectors.show, then=("syntax", "generate")),
+    "syntax": Page(
+        *(INSIDE, "Syntax", "device_hub", syntax.show),
+        then=("probing", "vectors"),
+        asks="Is the tree of a word in the activations, and how deep may it be?",
+        requires=("trees",),
+    ),
+    "vectors": Page(
+        *(INSIDE, "Vectors", "scatter_plot", vectors.show),
+        then=("syntax", "generate"),
+        asks="Do vectors of words know which words are alike, and does a - b + c work?",
+    ),
     "emergence": Page(
-        INSIDE, "Over time", "timeline", emergence.show, one_step=False, then=("probing",)
+        *(INSIDE, "Over time", "timeline", emergence.show),
+        one_step=False,
+        then=("probing",),
+        about="emergence",
     ),
     "interventions": Page(
-        INSIDE, "Erase and steer", "tune", interventions.show, then=("circuits", "discovery")
+        *(INSIDE, "Erase and steer", "tune", interventions.show),
+        then=("circuits", "discovery"),
+        about="interventions",
     ),
     "explanations": Page(
-        EXPLAIN,
-        "Explanations",
-        "balance",
-        explanations.show,
+        *(EXPLAIN, "Explanations", "balance", explanations.show),
         then=("leaderboard", "influence", "heads"),
+        headline="Which symbols decide?",
+        about="explanations",
     ),
     "influence": Page(
-        EXPLAIN,
-        "Training lines",
-        "history_edu",
-        training_lines.show,
+        *(EXPLAIN, "Training lines", "history_edu", training_lines.show),
         then=("explanations",),
+        asks=BUILT_IN["influence"].asks,
     ),
     "leaderboard": Page(
-        EXPLAIN,
-        "Leaderboard",
-        "trophy",
-        leaderboard.show,
+        *(EXPLAIN, "Leaderboard", "trophy", leaderboard.show),
         needs="nothing",
         then=("explanations",),
+        asks=BUILT_IN["leaderboard"].asks,
     ),
     "discovery": Page(
-        DISCOVER, "Discovery", "explore", rule_of_run.show, then=("discover", "explanations")
+        *(DISCOVER, "Discovery", "explore", rule_of_run.show),
+        then=("discover", "explanations"),
+        about="discovery",
     ),
     "discover": Page(
-        DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs="nothing"
+        *(DISCOVER, "From lines to a rule", "lightbulb", from_lines.show),
+        needs="nothing",
+        asks="Two groups of lines: which rule sets them apart?",
     ),
-    "sweeps": Page(COMPARE, "Sweeps", "grid_view", sweeps.show, needs="nothing"),
+    "sweeps": Page(
+        *(COMPARE, "Sweeps", "grid_view", sweeps.show),
+        needs="nothing",
+        asks="What changes with the language, the size, the kind of model, the seed?",
+    ),
     "scoreboard": Page(
-        COMPARE,
-        "Scoreboard",
-        "scoreboard",
-        scoreboard.show,
+        *(COMPARE, "Scoreboard", "scoreboard", scoreboard.show),
         needs="nothing",
         then=("leaderboard", "circuits"),
+        asks=board.QUESTION,
     ),
-    "few-labels": Page(COMPARE, "Few labels", "label", few_labels.show, needs="nothing"),
+    "few-labels": Page(
+        *(COMPARE, "Few labels", "label", few_labels.show),
+        needs="nothing",
+        asks=study.QUESTION,
+    ),
 }
 """The pages of this package by address. The dashboard opens with the first."""
 
@@ -240,12 +320,11 @@ def pages() -> dict[str, Page]:
     other packages get a page each, and come last."""
     shown = {*OWN, *SHOWN.values(), *(name for names in PART_OF.values() for name in names)}
     some = partial(question.show_some, [name for name in BUILT_IN if name not in shown])
-    others = [name for name in registered() if name not in BUILT_IN]
-    return (
-        OWN
-        | {"questions": Page(MORE, "More questions", "help", some)}
-        | {
-            name: Page(MORE, question.title_of(name), "help", partial(question.show, name))
-            for name in others
-        }
-    )
+    others = {
+        name: Page(
+            *(MORE, question.title_of(name), "help", partial(question.show, name)), about=name
+        )
+        for name in registered()
+        if name not in BUILT_IN
+    }
+    return OWN | {"questions": Page(MORE, "More questions", "help", some)} | others

@@ -289,7 +289,7 @@ def word_key(run: Run) -> str:
     return f"word_{run.language.name}"
 
 
-def word_input(run: Run, default: Word, label: str = "Word") -> str:
+def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> str:
     """A field to type a word, which becomes part of the page's link. The default is the word that
     the analysis takes by itself."""
     typed = controls.text_input(
@@ -297,6 +297,7 @@ def word_input(run: Run, default: Word, label: str = "Word") -> str:
         " ".join(default),
         key=word_key(run),
         help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
+        **looks,
     )
     return _spelled(run.language, typed)
 

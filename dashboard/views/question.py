@@ -12,7 +12,7 @@ from analyses.answers import Answer, question
 from analyses.needs import lack
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, judged, picture, reading, seeds_of
+from dashboard.drawing import judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, kept_or_computed
 
@@ -24,7 +24,6 @@ def title_of(name: str) -> str:
 
 def show(name: str) -> None:
     """The page of one question."""
-    heading(title_of(name), name)
     result = kept_or_computed(current_run(), name)
     if result is not None:
         told(name, result)
@@ -32,7 +31,6 @@ def show(name: str) -> None:
 
 def show_some(names: list[str]) -> None:
     """The page of several questions. The reader chooses one. The run can be asked all of them."""
-    st.title("More questions")
     run = current_run()
     there = [name for name in names if not lack(run, question(name).needs)]
     if not there:

@@ -17,8 +17,6 @@ from dashboard.views.compare.sweeps import find_studies, name_of
 
 def show() -> None:
     """The page."""
-    st.title("Few labels")
-    st.markdown(f"**{study.QUESTION}**")
     found = find_studies(runs_folder(), study.NAME)
     if not found:
         st.info(

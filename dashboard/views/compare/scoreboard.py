@@ -19,8 +19,6 @@ from dashboard.selection import runs_folder
 
 def show() -> None:
     """The page."""
-    st.title("Scoreboard")
-    st.markdown(f"**{board.QUESTION}**")
     result = load(runs_folder(), board.NAME)
     if result is None:
         st.info(
@@ -33,14 +31,12 @@ def show() -> None:
         st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
     table = result.table
     left, right = st.columns([2, 3])
-    with left:
-        question: Question = controls.selectbox(
-            "Question", [q for q in QUESTIONS if q in set(table["question"])], key="question",
-            format_func=ASKS.__getitem__,
-        )  # fmt: skip
-    with right:
-        settings = list(dict.fromkeys(table["setting"]))
-        picked = controls.several("What hides the networks", settings, settings, "settings")
+    asked = [q for q in QUESTIONS if q in set(table["question"])]
+    question: Question = controls.selectbox(
+        "Question", asked, key="question", format_func=ASKS.__getitem__, at=left
+    )
+    settings = list(dict.fromkeys(table["setting"]))
+    picked = controls.several("What hides the networks", settings, settings, "settings", at=right)
     rows = table[(table["question"] == question) & table["setting"].isin(picked)]
     if rows.empty:
         st.info("Nothing was asked there: choose another setting.")
@@ -80,16 +76,14 @@ def _one_network(rows: pd.DataFrame) -> None:
     st.subheader("One network")
     columns = st.columns(3)
     own = rows[(rows["network"] != summary.UNTRAINED) & (rows["fault"] == "")]
-    with columns[0]:
-        places = own[["program", "setting", "seed"]].drop_duplicates()
-        names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
-        name = controls.selectbox("Network", names, key="network")
+    places = own[["program", "setting", "seed"]].drop_duplicates()
+    names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
+    name = controls.selectbox("Network", names, key="network", at=columns[0])
     kept = load(runs_folder() / board.FOLDER / name, board.KEPT)
     if kept is None:
         st.info("What was found there is not kept any more: run `lab score` again.")
         return
-    with columns[1]:
-        lens = controls.selectbox("Lens", list(kept.findings["scores"]), key="lens")
+    lens = controls.selectbox("Lens", list(kept.findings["scores"]), key="lens", at=columns[1])
     table = planted.found_by(kept.findings, lens)
     shown = table[table["mark"] != ""]
     marked = {(row.sender, row.receiver): row.mark for row in shown.itertuples()}

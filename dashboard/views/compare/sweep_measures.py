@@ -78,6 +78,4 @@ def by_which_law(rows: pd.DataFrame, by: Sequence[str]) -> None:
     downloads("sweep-laws", Answer(laws, " ".join(said)), lambda: figure, of_run=False)
 
 
-@st.cache_data(max_entries=16, show_spinner="Fitting laws")
-def _laws(runs: pd.DataFrame) -> pd.DataFrame:
-    return scaling.laws(runs)
+_laws = st.cache_data(max_entries=16, show_spinner="Fitting laws")(scaling.laws)

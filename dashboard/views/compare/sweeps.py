@@ -57,8 +57,6 @@ PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 
 def show() -> None:
     """The page."""
-    st.title("Sweeps")
-    st.markdown("**What changes with the language, the size, the kind of model, the seed?**")
     found = find_sweeps(runs_folder())
     if not found:
         st.info(

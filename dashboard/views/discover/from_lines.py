@@ -49,8 +49,6 @@ NEW = "A new corpus"
 
 def show() -> None:
     """The page."""
-    st.title("From lines to a rule")
-    st.markdown("**Two groups of lines: which rule sets them apart?**")
     if "begun" in st.session_state:  # a widget's own value cannot be set once it is drawn
         st.session_state["corpus"] = st.session_state.pop("begun")
     chosen = controls.selectbox("Corpus", [*names(runs_folder()), NEW], key="corpus")
@@ -155,13 +153,7 @@ def _learning(name: str) -> None:
             if record is None or record["status"] == "finished" or not is_learning(name):
                 st.rerun(scope="app")
             st.info(text(record["doing"]), icon=":material/hourglass_top:")
-            curves = _learning_curves(record)
-            if curves is not None:
-                picture(
-                    curves,
-                    "Validation lines that each network gets right, by training step.",
-                    fills=True,
-                )
+            _learning_curves(record)
 
     watch()
 
@@ -179,18 +171,18 @@ def _stopped(name: str, record: dict[str, Any]) -> None:
         st.rerun()
 
 
-def _learning_curves(record: dict[str, Any]) -> alt.LayerChart | None:
-    """Recognition of validation lines by step, a curve for each network; None before the first
-    evaluation."""
+def _learning_curves(record: dict[str, Any]) -> None:
+    """Draws recognition of validation lines by step, a curve for each network; nothing before the
+    first evaluation."""
     rows = []
     for network in record["networks"]:
         path = runs_folder() / network["run"]
         if path.exists():
             rows += [line | {"network": network["run"]} for line in Run(path).metrics()]
     if not rows:
-        return None
+        return
     y = alt.Y("recognition:Q", title="validation lines right").axis(format="%")
-    return curve(
+    figure = curve(
         pd.DataFrame(rows),
         alt.X("step:Q", title="training step"),
         y.scale(zero=False, domainMax=1),
@@ -200,6 +192,8 @@ def _learning_curves(record: dict[str, Any]) -> alt.LayerChart | None:
         ),
         ends=None,
     ).properties(width=560, height=240)
+    said = "Validation lines that each network gets right, by training step."
+    picture(figure, said, fills=True)
 
 
 # -- what was found -----------------------------------------------------------------------------
@@ -234,13 +228,7 @@ def _found_rule(record: dict[str, Any], folder: Path) -> None:
         st.header("Where label, rule and network disagree", divider="gray")
         st.dataframe(pd.DataFrame(record["disagreements"]), hide_index=True)
     with st.expander("How it learned, and downloads"):
-        curves = _learning_curves(record)
-        if curves is not None:
-            picture(
-                curves,
-                "Validation lines that each network gets right, by training step.",
-                fills=True,
-            )
+        _learning_curves(record)
         st.download_button(
             "Everything found (JSON)",
             json.dumps(record, ensure_ascii=False, indent=2),

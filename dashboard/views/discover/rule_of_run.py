@@ -11,14 +11,13 @@ import streamlit as st
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.rule.discovery import chart
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, judged, picture, reading, seeds_of, share
+from dashboard.drawing import judged, picture, reading, seeds_of, share
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed
 
 
 def show() -> None:
     """The page."""
-    heading("Discovery", "discovery")
     run = current_run()
     result = kept_or_computed(run, "discovery")
     if result is None:

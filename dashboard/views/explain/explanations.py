@@ -17,7 +17,7 @@ from analyses.questions.words.explanations import LONGEST, chart, replacement_in
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, explain_errors, heading, judged, picture, reading, seeds_of
+from dashboard.drawing import chips, explain_errors, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, truth_of, word_input, word_key
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
@@ -38,13 +38,11 @@ SOME = 5  # members to pick from, and as many near misses; also the number of th
 
 def show() -> None:
     """The page."""
-    heading("Which symbols decide?", "explanations")
     run = current_run()
     choose = member if run.objective.verdict_alone else near_miss
     default = choose(run, Explanations().n)
     left, right = st.columns(2)
-    with left:
-        typed = word_input(run, default)
+    typed = word_input(run, default, at=left)
     with right:
         pick(run, typed)
     replacement = controls.segments("Hidden symbols become", list(REPLACEMENTS), "replacement")

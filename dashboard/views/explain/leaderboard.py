@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from analyses.answers import Answer, answer, current, fresh_answer, load
 from analyses.charts.leaderboard import (
@@ -29,7 +30,7 @@ from analyses.studies.reliance import credited
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, judged, picture, seeds_of, share
+from dashboard.drawing import explain_errors, judged, picture, seeds_of, share
 from dashboard.markup import code, text
 from dashboard.selection import chosen, current_run, has_model, runs_folder
 from interp.explanations.games import SCALES
@@ -44,33 +45,28 @@ SAID_FIRST = 2
 
 def show() -> None:
     """The page."""
-    heading("Leaderboard", "leaderboard")
     with st.expander("What the measures say"):
         st.markdown(
             "\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items())
         )
     left, right = st.columns([1, 2])
-    with left:
-        kinds = controls.several(
-            "Hidden symbols become", list(REPLACEMENTS), list(REPLACEMENTS), "replacements"
-        )
-    with right:
-        measures = controls.many("Measures", list(MEASURES), list(PANELS), "measures")
+    known = list(REPLACEMENTS)
+    kinds = controls.several("Hidden symbols become", known, known, "replacements", at=left)
+    measures = controls.several(
+        "Measures", list(MEASURES), list(PANELS), "measures", many=True, at=right
+    )
     left, right = st.columns([1, 2])
-    with left:
-        membership = controls.segments("Words", list(MEMBERSHIPS), "membership")
-    with right:
-        scale = scale_of_the_verdict()
-    asked = _Asked(kinds, measures, membership, scale)
+    membership = controls.segments("Words", list(MEMBERSHIPS), "membership", at=left)
+    asked = _Asked(kinds, measures, membership, scale_of_the_verdict(right))
     with explain_errors():
         _many_models(asked)
     if find_runs(runs_folder()) and has_model(run := current_run()):
         _one_model(run, asked)
 
 
-def scale_of_the_verdict() -> str:
+def scale_of_the_verdict(at: DeltaGenerator | None = None) -> str:
     """What the methods that have both scales explain."""
-    return controls.segments("Methods explain", list(SCALES), "scale")
+    return controls.segments("Methods explain", list(SCALES), "scale", at=at)
 
 
 @dataclass(frozen=True)
@@ -233,10 +229,8 @@ def _of_few_words(run: Run) -> Answer | None:
     )
 
 
-@st.cache_data(max_entries=64, show_spinner="Computing ...")
-def _board(asked_of: pd.DataFrame) -> pd.DataFrame:
-    """Means over words; a thousand resamples per method and measure take a while."""
-    return of_run.board(asked_of)
+_board = st.cache_data(max_entries=64, show_spinner="Computing ...")(of_run.board)
+"""Means over words; a thousand resamples per method and measure take a while."""
 
 
 # -- the same for both ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer, latest, question, weighed
+from analyses.answers import Answer, latest, weighed
 from analyses.options.training import InfluenceMethod, Lines
 from analyses.options.words import Explanations
 from analyses.questions.training import lines
@@ -36,8 +36,6 @@ METHODS = sorted(listed.NAMED, key=lambda name: name != METHOD)
 
 def show() -> None:
     """The page."""
-    st.title("Training lines")
-    st.markdown(f"**{text(question(NAME).asks)}**")
     run = current_run()
     try:
         check_answers(run)
@@ -69,8 +67,7 @@ def _word(run: Run) -> None:
     """The lines that raised the log odds of the right answer on a word, and those that lowered
     them."""
     left, right = st.columns(2)
-    with left:
-        typed = word_input(run, member(run, Explanations().n))
+    typed = word_input(run, member(run, Explanations().n), at=left)
     with right:
         pick(run, typed)
     method = _method(list(METHODS))

@@ -20,8 +20,6 @@ FIRST, FIRST_MERGES = "dieren", 12
 
 def show() -> None:
     """The page."""
-    st.title("Tokens")
-    st.markdown("**How are words cut into tokens, and do merges of byte pairs find the words?**")
     names = [name for name in LANGUAGES if not isinstance(language(name), Transduction)]
     name = controls.selectbox("Language", names, names.index(FIRST), key="tokens_language")
     most = _most(name)

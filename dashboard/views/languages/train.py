@@ -31,8 +31,6 @@ SEEDS = 10
 
 def show() -> None:
     """The page."""
-    st.title("Train")
-    st.markdown("**Can a network learn this language?**")
     with explain_errors():
         _ask()
     with explain_errors():
@@ -81,12 +79,10 @@ def _ask() -> None:
     if taught != usual.objective:
         words += ["--objective", taught]
     left, middle, right = st.columns(3)
-    with left:
-        steps = controls.number("Steps", 1, MOST_STEPS, usual.steps, key=f"train_steps_{name}")
-    with middle:
-        first = controls.number("Seed", 0, 10**6, 0, key="train_seed")
-    with right:
-        count = controls.number("How many seeds", 1, SEEDS, 1, key="train_seeds")
+    key = f"train_steps_{name}"
+    steps = controls.number("Steps", 1, MOST_STEPS, usual.steps, key=key, at=left)
+    first = controls.number("Seed", 0, 10**6, 0, key="train_seed", at=middle)
+    count = controls.number("How many seeds", 1, SEEDS, 1, key="train_seeds", at=right)
     words += ["--steps", str(steps), "--out", str(runs_folder())]
     every = [[*words, "--seed", str(seed)] for seed in range(first, first + count)]
     taken = [path for each in every if (path := _path_of(each)).exists()]

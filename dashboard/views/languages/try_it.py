@@ -29,12 +29,7 @@ PRESSED = "near_misses"
 
 def show() -> None:
     """The page."""
-    st.title("Try it")
     run = current_run()
-    st.markdown(
-        "**After each symbol, what may come next according to the model? Does it take the word as "
-        "part of the language?**"
-    )
     default = member(run, 4)
     with st.container(horizontal=True):
         if controls.button("A word of the language"):

@@ -14,7 +14,6 @@ from dashboard.markup import text
 
 def show() -> None:
     """The page."""
-    st.title("Work")
     st.markdown("**What goes on now?** It goes on when this page, or the browser, is closed.")
 
     @st.fragment(run_every=2)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import question
-from analyses.needs import lack
 from analyses.questions.parts.ablation import (
     AS_IT_IS,
     BROKEN,
@@ -19,7 +17,7 @@ from analyses.questions.parts.heads import METHODS
 from analyses.questions.parts.patching import said_chart
 from analyses.words import given, member
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture
+from dashboard.drawing import chips, explain_errors, picture
 from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once, word_input
 from dashboard.views.question import live
@@ -36,18 +34,13 @@ METHOD: dict[Ablation, str] = {
 
 def show() -> None:
     """The page."""
-    st.title("Break it")
-    st.markdown("**Which parts can be taken away, and what goes wrong without them?**")
     run = current_run()
-    if reason := lack(run, question("ablation").needs):
-        st.info(text(reason))
-        return
     with model_of(run) as model:
         there, edges = parts_of(model), edges_of(model, run)
     size = f"{run.config.model.n_layers}x{run.config.model.n_heads}"
     away = controls.several("Taken away", there, [], f"off_of_{size}")
     if edges:
-        away += controls.many("Edges taken away", edges, [], f"edges_off_of_{size}")
+        away += controls.several("Edges taken away", edges, [], f"edges_off_of_{size}", many=True)
     method = controls.segments(
         "In its place stands", list(METHODS), "broken_by", format_func=METHOD.__getitem__
     )
@@ -72,11 +65,7 @@ def _on_a_word(run: Run, removal: Removal) -> None:
     said = _said(run, removal, word)
     allowed = said.pivot(index=["position", "token"], columns="run", values="allowed")
     changed = (allowed[AS_IT_IS] != allowed[BROKEN]).groupby("position").any()
-    parts = (
-        f":orange-background[**{text(symbol)}**]" if changed[place] else text(symbol)
-        for place, symbol in enumerate(word, 1)
-    )
-    st.markdown("#### " + " ".join(parts))
+    chips(word, tuple(place for place in range(len(word)) if changed[place + 1]))
     needed = run.objective.needed(word)
     before, after = (
         "in the language" if allowed.loc[needed, name].all() else "not in the language"

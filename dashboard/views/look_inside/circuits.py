@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer
 from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, trained
-from analyses.needs import lack
 from analyses.questions.parts.circuit import verdicts
 from analyses.questions.parts.circuits import ranking
 from analyses.scoring import planted
@@ -16,7 +15,6 @@ from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import (
     explain_errors,
-    heading,
     judged,
     picture,
     reading,
@@ -36,11 +34,7 @@ from models.transformer.model import HookedTransformer
 
 def show() -> None:
     """The page."""
-    heading("Circuits", "circuits")
     run = current_run()
-    if reason := lack(run, question("circuits").needs):
-        st.info(text(reason))
-        return
     result = kept_or_computed(run, "circuits")
     if result is None:
         return
@@ -112,14 +106,11 @@ def _graph(result: Answer) -> None:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
     found = result.findings["circuit"]["edges"]
     order = ranking(result.table, result.arguments["direction"])
-    columns = st.columns([1, 2])
-    with columns[0]:
-        shown = controls.segments(
-            "Edges", ["the circuit", "largest effects"], "edges", int(len(found) > LEGIBLE)
-        )
-    if shown == "largest effects":
-        with columns[1]:
-            size = controls.slider("How many", 1, len(order), min(LEGIBLE, len(order)), key="size")
+    left, right = st.columns([1, 2])
+    ways, first = ["the circuit", "largest effects"], int(len(found) > LEGIBLE)
+    if controls.segments("Edges", ways, "edges", first, at=left) == "largest effects":
+        usual = min(LEGIBLE, len(order))
+        size = controls.slider("How many", 1, len(order), usual, key="size", at=right)
         found = order[:size]
         exact = ranking_name("exact", result.arguments["direction"])
         curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")

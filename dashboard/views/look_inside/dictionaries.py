@@ -11,9 +11,8 @@ import streamlit as st
 import torch
 
 from analyses.answer_files import Kept
-from analyses.answers import Answer, answer, arguments_of, current, kept_as_asked, question
+from analyses.answers import Answer, answer, arguments_of, current, kept_as_asked
 from analyses.claims import told
-from analyses.needs import lack
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
 from analyses.questions.inside.dictionary import (
@@ -48,12 +47,7 @@ PARTS = {
 
 def show() -> None:
     """The page."""
-    st.title("Dictionaries")
-    st.markdown(f"**{text(question(NAME).asks)}**")
     run = current_run()
-    if reason := lack(run, question(NAME).needs):
-        st.info(text(reason))
-        return
     found = current(run, NAME)
     asked, size = _chosen(run, found)
     width = asked.width[0]
@@ -90,35 +84,35 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
     sites = list(dict.fromkeys([*labels, *(each["site"] for each in kept)]))
     first = sites.index(last["site"]) if last["site"] in sites else len(sites) - 1
     columns = st.columns(3)
-    with columns[0]:
-        site = controls.selectbox(
-            "Site",
-            sites,
-            first,
-            key=f"dictionary_site_{controls.first_run()}",
-            format_func=lambda hook: labels.get(hook, hook),
-        )
+    site = controls.selectbox(
+        "Site",
+        sites,
+        first,
+        key=f"dictionary_site_{controls.first_run()}",
+        format_func=lambda hook: labels.get(hook, hook),
+        at=columns[0],
+    )
     size, own = _size(run, site), [each for each in kept if each["site"] == site]
     widths = {times * size for times in SIZES}
     widths |= {width for each in own for width in each["width"]}
     usual = (own[0]["width"] if own else ()) or (2 * size,)
-    with columns[1]:
-        width = controls.selectbox(
-            "Latents",
-            sorted(widths),
-            sorted(widths).index(usual[0]),
-            key=f"dictionary_width_{controls.first_run()}",
-            format_func=lambda width: f"{width} ({width / size:.3g}x)",
-            help="Directions of a dictionary; in brackets, how many for each dimension of the site",
-        )
+    width = controls.selectbox(
+        "Latents",
+        sorted(widths),
+        sorted(widths).index(usual[0]),
+        key=f"dictionary_width_{controls.first_run()}",
+        format_func=lambda width: f"{width} ({width / size:.3g}x)",
+        help="Directions of a dictionary; in brackets, how many for each dimension of the site",
+        at=columns[1],
+    )
     actives = sorted({*ACTIVE, *(each["active"] for each in own)})
-    with columns[2]:
-        active = controls.selectbox(
-            "On at a position",
-            actives,
-            actives.index(own[0]["active"] if own else default["active"]),
-            key=f"dictionary_active_{controls.first_run()}",
-        )
+    active = controls.selectbox(
+        "On at a position",
+        actives,
+        actives.index(own[0]["active"] if own else default["active"]),
+        key=f"dictionary_active_{controls.first_run()}",
+        at=columns[2],
+    )
     return Dictionary(site=site, width=(width,), active=active), size
 
 
@@ -194,14 +188,12 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
     """The latents of one kind, and which of them tell what is known."""
     st.header("Latents", divider="gray")
     left, right = st.columns(2)
-    with left:
-        kinds = latents["kind"].unique().tolist()
-        kind = controls.segments("Kind", kinds, "dictionary_kind")
+    kinds = latents["kind"].unique().tolist()
+    kind = controls.segments("Kind", kinds, "dictionary_kind", at=left)
     own = latents[latents["kind"] == kind].drop(columns=["kind", "width"])
     facts = result.findings["facts"]
-    with right:
-        key = f"dictionary_fact_{run.language.name}"
-        fact = controls.selectbox("Fact", [EVERY, *facts], key=key)
+    key = f"dictionary_fact_{run.language.name}"
+    fact = controls.selectbox("Fact", [EVERY, *facts], key=key, at=right)
     shown = own if fact == EVERY else own[own["fact"] == fact]
     if shown.empty:
         st.info(f"No latent tells {text(fact)} better than other facts.")

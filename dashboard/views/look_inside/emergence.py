@@ -18,7 +18,7 @@ from analyses.questions.inside.probe import PROJECTIONS, projection_chart, read_
 from analyses.questions.training.emergence import chart
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, judged, picture, reading, seeds_of
+from dashboard.drawing import judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, once
 from models.runs.run import Run
@@ -26,7 +26,6 @@ from models.runs.run import Run
 
 def show() -> None:
     """The page."""
-    heading("Over time", "emergence")
     run = current_run()
     result = kept_or_computed(run, "emergence")
     if result is None:
@@ -42,15 +41,10 @@ def show() -> None:
     names = list(dict.fromkeys(probes["target"]))
     left, right = st.columns(2)
     main = next((n for n in names if n in result.findings["main"].split()), names[0])
-    with left:
-        target = controls.selectbox(
-            "Variable", names, names.index(main), key=f"followed_of_{run.language.name}"
-        )
-    sites = list(dict.fromkeys(probes["site"]))
-    with right:
-        site = controls.selectbox(
-            "Site", sites, len(sites) - 1, key=f"followed_in_{controls.first_run()}"
-        )
+    key = f"followed_of_{run.language.name}"
+    target = controls.selectbox("Variable", names, names.index(main), key=key, at=left)
+    sites, key = list(dict.fromkeys(probes["site"])), f"followed_in_{controls.first_run()}"
+    site = controls.selectbox("Site", sites, len(sites) - 1, key=key, at=right)
     left, right = st.columns([3, 2])
     with left:
         rows = _read(run, int(step), result.arguments, target, site)

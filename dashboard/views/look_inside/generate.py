@@ -41,16 +41,10 @@ WIDEST = 8
 
 def show() -> None:
     """The page."""
-    st.title("Generate")
-    st.markdown("**Which words does the model make by itself, and are they in the language?**")
-    run = current_run()
-    if reason := lack(run, ["next symbols", "causal"]):
-        st.info(text(reason))
-        return
     views = {WORDS: _words, BEAM: _beam, COMPARED: _compared, CLOSE: _close}
     shown = controls.segments("Show", list(views), "generated")
     with explain_errors():
-        views[shown](run)
+        views[shown](current_run())
 
 
 def _words(run: Run) -> None:
@@ -104,22 +98,17 @@ def _prompt(run: Run) -> Word:
 
 def _choice(tokens: int) -> tuple[Choice, int]:
     """What the reader changes about the distribution, and the seed of the drawing."""
-    columns = st.columns(3)
-    with columns[0]:
-        temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature")
-        seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed")
-    with columns[1]:
-        k = controls.slider("Only the likeliest (top-k)", 1, tokens, tokens, key="top_k")
-        p = controls.slider("Only up to probability (top-p)", 0.05, 1.0, 1.0, 0.05, key="top_p")
-    with columns[2]:
-        frequency = controls.slider("Frequency penalty", -2.0, 5.0, 0.0, 0.1, key="frequency")
-        presence = controls.slider("Presence penalty", -2.0, 5.0, 0.0, 0.1, key="presence")
+    a, b, c = st.columns(3)
+    temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature", at=a)
+    seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed", at=a)
+    k = controls.slider("Only the likeliest (top-k)", 1, tokens, tokens, key="top_k", at=b)
+    p = controls.slider("Only up to probability (top-p)", 0.05, 1.0, 1.0, 0.05, key="top_p", at=b)
+    frequency = controls.slider("Frequency penalty", -2.0, 5.0, 0.0, 0.1, key="frequency", at=c)
+    presence = controls.slider("Presence penalty", -2.0, 5.0, 0.0, 0.1, key="presence", at=c)
     return Choice(temperature, 0 if k == tokens else k, p, frequency, presence), seed
 
 
-@once(show_spinner="Computing ...")
-def _after(run: Run, prompt: Word, choice: Choice) -> pd.DataFrame:
-    return after(run, prompt, choice)
+_after = once(show_spinner="Computing ...")(after)
 
 
 @once(show_spinner="Computing ...")
@@ -132,10 +121,8 @@ def _beam(run: Run) -> None:
     """The hypotheses of a beam search, as a tree, up to a step that the reader chooses."""
     prompt = _prompt(run)
     left, right = st.columns(2)
-    with left:
-        width = controls.slider("Width of the beam", 1, WIDEST, 3, key="beam_width")
-    with right:
-        fair = controls.toggle("Divide by the length", key="beam_by_length")
+    width = controls.slider("Width of the beam", 1, WIDEST, 3, key="beam_width", at=left)
+    fair = controls.toggle("Divide by the length", key="beam_by_length", at=right)
     table = _searched(run, prompt, width, fair)
     last = int(table["step"].max())
     shown = controls.slider("Up to step", 1, last, last, key=f"beam_step_{last}") if last > 1 else 1

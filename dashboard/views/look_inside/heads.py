@@ -8,16 +8,15 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer
 from analyses.charts.heads import chart, grid, pattern_chart
-from analyses.needs import lack
 from analyses.questions.parts import head as one_head
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import (
+    chooses,
     explain_errors,
-    heading,
     judged,
     picture,
     reading,
@@ -38,11 +37,7 @@ LONGEST = 40
 
 def show() -> None:
     """The page."""
-    heading("Heads", "heads")
     run = current_run()
-    if reason := lack(run, question("heads").needs):
-        st.info(text(reason))
-        return
     result = kept_or_computed(run, "heads")
     if result is not None:
         judged("heads", result)
@@ -105,17 +100,10 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     measure = kind
     if len(kinds[kind]) > 1:
         measure += ", " + controls.segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
-
-    clicked = f"grid_{part}"  # each choice begins with nothing clicked
-
-    def choose() -> None:
-        if cells := st.session_state[clicked]["selection"]["cell"]:
-            st.session_state[_key(run)] = cells[0]["part"]
-
     with st.container(horizontal=True, gap="medium"):
         words = f"{measure} of every head: layers down, heads across. The model is"
         figure = grid(table, measure, "trained", part)
-        picture(figure, f"{words} trained.", on_select=choose, key=clicked)
+        picture(figure, f"{words} trained.", **chooses(_key(run), "part", f"grid_{part}"))
         picture(grid(table, measure, "untrained", part), f"{words} untrained.")
     st.caption(f"{EXPLAINED[kind]} Click a head to look inside.")
 

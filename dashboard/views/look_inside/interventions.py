@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer
 from analyses.charts.interventions import chart, charts
-from analyses.needs import lack
 from analyses.questions.inside.intervention import Change, changed, changes
 from analyses.questions.inside.interventions import main_variable
 from analyses.questions.parts.patching import said_chart
@@ -15,7 +14,7 @@ from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, judged, picture, reading, seeds_of
+from dashboard.drawing import explain_errors, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.model import sites_of
@@ -34,11 +33,7 @@ DO = {"erase": "erase it", "add": "add k to it", "add in proportion": "add k in 
 
 def show() -> None:
     """The page."""
-    heading("Erase and steer", "interventions")
     run = current_run()
-    if reason := lack(run, question("interventions").needs):
-        st.info(text(reason))
-        return
     result = kept_or_computed(run, "interventions")
     if result is not None:
         _answered(result)
@@ -90,25 +85,20 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
     names = run.language.main_variables
     columns = st.columns(4)
     main = main_variable(run.language)
-    with columns[0]:
-        variable = controls.selectbox(
-            "Variable", names, names.index(main), key=f"variable_of_{run.language.name}"
-        )
+    key = f"variable_of_{run.language.name}"
+    variable = controls.selectbox("Variable", names, names.index(main), key=key, at=columns[0])
     with model_of(run) as model:
         sites = list(sites_of(model))
     found = result.findings if result else {}
     best = (found.get("steering") or found.get("erasure", {}).get(variable) or {}).get("site")
     first = sites.index(best) if best in sites else len(sites) - 1
-    with columns[1]:
-        site = controls.selectbox("Site", sites, first, key=f"at_{controls.first_run()}")
-    with columns[2]:
-        change = controls.selectbox(
-            "Do", changes(run, variable), format_func=DO.__getitem__, key=f"do_to_{variable}"
-        )
+    key = f"at_{controls.first_run()}"
+    site = controls.selectbox("Site", sites, first, key=key, at=columns[1])
+    key, ways = f"do_to_{variable}", changes(run, variable)
+    change = controls.selectbox("Do", ways, format_func=DO.__getitem__, key=key, at=columns[2])
     k = 0
     if change != "erase":
-        with columns[3]:
-            k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k")
+        k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k", at=columns[3])
     word = given(run.language, word_input(run, _longer(run)), ())
     said = _changed(run, site, variable, change, k, word)
     st.markdown(_ends(said, word))

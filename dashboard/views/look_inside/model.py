@@ -36,10 +36,6 @@ LONGEST = 40
 
 def show() -> None:
     """The page."""
-    st.title("Model")
-    st.markdown(
-        "**What is the model made of, what does it do with a word, and what does that cost?**"
-    )
     run = current_run()
     tokens: torch.Tensor | None = None
     with explain_errors():
@@ -214,9 +210,7 @@ def _counts(run: Run, lengths: Sequence[int]) -> None:
             st.dataframe(table, hide_index=True)
 
 
-@once(show_spinner=False)
-def _steps_by_length(run: Run) -> pd.DataFrame:
-    return reach.steps_by_length(run)
+_steps_by_length = once(show_spinner=False)(reach.steps_by_length)
 
 
 def _measures() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
@@ -12,11 +11,11 @@ from analyses.questions.parts import one_pair
 from analyses.questions.parts.alignment import pairs_of
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, picture, reading
+from dashboard.drawing import explain_errors, picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed, once
 from dashboard.views.question import live, told
-from models.languages import Transduction, Word
+from models.languages import Transduction
 from models.runs.run import Run
 
 PAIR, ALL, RIGHT, STEPS = "one pair", "over many pairs", "how right", "an edited step"
@@ -26,7 +25,6 @@ BY = {"length of the source": "length", "place in the target": "place"}
 
 def show() -> None:
     """The page."""
-    heading("Alignment", "alignment")
     run = current_run()
     if not lack(run, ["prompts"]):
         shown = controls.segments("Show", [EXAMPLES, HEADS, PROMPT], "prompts_of")
@@ -63,7 +61,7 @@ def _pair(run: Run) -> None:
     typed = controls.text_input("Source", usual, key=f"source_of_{run.path}")
     word = one_pair.pair_of(run, typed)
     st.markdown(f"The right pair is {code(' '.join(word))}.")
-    table = _looked_at(run, run.model_hash(), word)
+    table = _looked_at(run, word)
     parts = list(dict.fromkeys(table["part"]))
     best = table[table["of"] == "attention"].groupby("part")["auroc"].first()
     first = [best.idxmax()] if len(best) else []
@@ -80,9 +78,7 @@ def _pair(run: Run) -> None:
     downloads("one-pair", answer, lambda: figure)
 
 
-@once(show_spinner="Exchanging symbols ...")
-def _looked_at(run: Run, digest: str, word: Word) -> pd.DataFrame:
-    return one_pair.one_pair(run, word)
+_looked_at = once(show_spinner="Exchanging symbols ...")(one_pair.one_pair)
 
 
 def _prompt(run: Run) -> None:
@@ -90,7 +86,7 @@ def _prompt(run: Run) -> None:
     usual = " ".join(run.language.example()).partition(" >")[0]
     typed = controls.text_input("Prompt", usual, key=f"prompt_of_{run.path}")
     word = in_context.prompt_of(run, typed)
-    table = _answered(run, run.model_hash(), word)
+    table = _answered(run, word)
     figure = in_context.chart_of_one(table)
     picture(figure, f"What is answered to {' '.join(word)}, and how likely.", fills=True)
     if table["probability"].isna().any():
@@ -99,6 +95,4 @@ def _prompt(run: Run) -> None:
     downloads("one-prompt", answer, lambda: figure)
 
 
-@once(show_spinner="Counting rules ...")
-def _answered(run: Run, digest: str, word: Word) -> pd.DataFrame:
-    return in_context.one_prompt(run, word)
+_answered = once(show_spinner="Counting rules ...")(in_context.one_prompt)

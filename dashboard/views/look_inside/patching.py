@@ -15,7 +15,7 @@ from analyses.questions.parts.patching import METRICS, chart, charts, said_chart
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, explain_errors, heading, judged, picture, reading, seeds_of
+from dashboard.drawing import chips, chooses, explain_errors, judged, picture, reading, seeds_of
 from dashboard.glossary import meaning
 from dashboard.markup import code, text
 from dashboard.selection import asked, current_run, model_of, word_input, word_key
@@ -37,7 +37,6 @@ DIRECTIONS = {
 
 def show() -> None:
     """The page."""
-    heading("Activation patching", "patching")
     run = current_run()
     default = member(run, Patching().n)
     typed = word_input(run, default, "Clean word")
@@ -93,13 +92,8 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
     # This comes before the heatmaps, which frame the site that a link or a key chose.
     chosen = controls.selectbox("Site", sites, sites.index(top), key=key)
     for kind, figure in charts(result, chosen).items():
-        clicked = f"{kind}_{chosen}"  # each choice begins with nothing clicked
-
-        def choose(clicked: str = clicked) -> None:
-            if cells := st.session_state[clicked]["selection"]["cell"]:
-                st.session_state[key] = cells[0]["site"]
-
-        picture(figure, f"{words} Shown: {kind}.", on_select=choose, key=clicked)
+        events = chooses(key, "site", f"{kind}_{chosen}")
+        picture(figure, f"{words} Shown: {kind}.", **events)
     return chosen
 
 

@@ -17,7 +17,7 @@ from analyses.questions.inside.probe import (
 from analyses.questions.inside.probing import METHODS, NUISANCE, chart, headline, heatmap
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, judged, picture, reading, seeds_of
+from dashboard.drawing import chooses, explain_errors, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of
 from models.runs.run import Run
@@ -28,7 +28,6 @@ VIEWS |= {"longer": "linear, longer words", "online code": "online code"}
 
 def show() -> None:
     """The page."""
-    heading("Probing", "probing")
     run = current_run()
     result = kept_or_computed(run, "probing")
     if result is None:
@@ -55,10 +54,9 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     names = list(dict.fromkeys(table["target"]))
     left, right = st.columns([1, 2])
     main = names.index(result.findings["main"])
-    with left:
-        target = controls.selectbox("Variable", names, main, key=f"target_of_{run.language.name}")
-    with right:
-        view = controls.segments("Probe", list(VIEWS), "probe", format_func=VIEWS.__getitem__)
+    key = f"target_of_{run.language.name}"
+    target = controls.selectbox("Variable", names, main, key=key, at=left)
+    view = controls.segments("Probe", list(VIEWS), "probe", format_func=VIEWS.__getitem__, at=right)
     method, split = ("linear", "longer") if view == "longer" else (view, "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
@@ -73,14 +71,9 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     # This comes before the heatmap, which frames the site that a link or a key chose.
     site = controls.selectbox("Site", sites, first, key=place)
     clicked = f"probed_{run.name}_{target}_{method}_{split}_{site}"
-
-    def choose() -> None:
-        if cells := st.session_state[clicked]["selection"]["cell"]:
-            st.session_state[place] = cells[0]["site"]
-
     figure = heatmap(table, method, split, target, site)
     words = f"Probe scores of {target} by site. {result.sentence}"
-    picture(figure, words, on_select=choose, key=clicked)
+    picture(figure, words, **chooses(place, "site", clicked))
     reading("probing: overview")
     return target, site
 

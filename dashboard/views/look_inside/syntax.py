@@ -5,12 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.needs import lack
 from analyses.questions.inside import syntax as trees
 from analyses.questions.parts import dependencies as depends
 from dashboard import controls
 from dashboard.drawing import explain_errors
-from dashboard.markup import code, text
+from dashboard.markup import code
 from dashboard.selection import current_run, once
 from dashboard.views.question import live
 from models.languages import ContextFreeLanguage, Word
@@ -23,12 +22,7 @@ SHOWN = 3
 
 def show() -> None:
     """The page."""
-    st.title("Syntax")
-    st.markdown("**Is the tree of a word in the activations, and how deep may it be?**")
     run = current_run()
-    if reason := lack(run, ["trees"]):
-        st.info(text(reason))
-        return
     shown = controls.segments("Show", [TREE, DEEP, DEPENDS], "syntax_of")
     with explain_errors():
         if shown == TREE:

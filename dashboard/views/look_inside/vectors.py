@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from analyses.needs import lack
@@ -25,8 +24,6 @@ DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 def show() -> None:
     """The page."""
-    st.title("Vectors")
-    st.markdown("**Do vectors of words know which words are alike, and does a - b + c work?**")
     run = current_run()
     language = run.language
     shown = controls.segments("Show", [MAP, SCORES, SENSES, WHOLE], "vectors_of")
@@ -60,9 +57,8 @@ def _map(run: Run, language: ContextFreeLanguage) -> None:
     chosen = []
     for column, letter in zip(st.columns(3), "abc", strict=True):
         usual = 0 if first is None else words.index(symbols[getattr(first, letter)])
-        with column:
-            key = f"vectors_{letter}_{language.name}"
-            chosen.append(controls.selectbox(letter, words, usual, key=key))
+        key = f"vectors_{letter}_{language.name}"
+        chosen.append(controls.selectbox(letter, words, usual, key=key, at=column))
     a, b, c = chosen
     table = of_words.nearest(language, own, a, b, c)
     st.markdown(
@@ -87,19 +83,15 @@ def _whole(run: Run) -> None:
     st.markdown("**A map of such vectors**")
     blind = [*whole.QUERIES, *(["first"] if run.config.model.causal else [])]
     left, right = st.columns(2)
-    with left:
-        names = [name for name in table["pooling"].unique() if name not in blind]
-        usual = names.index("last" if "first" in blind else "first")
-        pooling = controls.selectbox("Vector", names, usual, key="sentences_vector")
-    with right:
-        facts = table["fact"].unique().tolist()
-        fact = controls.selectbox("Fact", facts, key=f"sentences_fact_{run.language.name}")
+    names = [name for name in table["pooling"].unique() if name not in blind]
+    usual = names.index("last" if "first" in blind else "first")
+    pooling = controls.selectbox("Vector", names, usual, key="sentences_vector", at=left)
+    facts, key = table["fact"].unique().tolist(), f"sentences_fact_{run.language.name}"
+    fact = controls.selectbox("Fact", facts, key=key, at=right)
     rows, how = _points(run, pooling, fact), next(iter(PROJECTIONS))
     figure_of_map = projection_chart(rows, how, fact)
     picture(figure_of_map, f"Vectors of words ({text(pooling)}), coloured by {text(fact)}.")
     st.caption(f"{len(rows)} words after the last layer. {PROJECTIONS[how]}")
 
 
-@once(show_spinner="Computing ...")
-def _points(run: Run, pooling: str, fact: str) -> pd.DataFrame:
-    return whole.map_of(run, pooling, fact)
+_points = once(show_spinner="Computing ...")(whole.map_of)

@@ -11,8 +11,6 @@ from dashboard.markup import text
 
 def show() -> None:
     """The page."""
-    st.title("Glossary")
-    st.markdown("**What does this word mean?**")
     wanted = controls.text_input("Find", "", key="find", placeholder="LEACE")
     found = _matching(wanted)
     if not found:

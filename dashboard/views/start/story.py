@@ -24,7 +24,6 @@ DIEREN = "dieren"
 
 def show() -> None:
     """The page."""
-    st.title("Structure Lab")
     st.markdown(
         "Can a network find the structure behind lines of words? Here the rule of every language "
         "is known, and each method that looks inside a network is held against it."

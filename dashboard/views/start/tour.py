@@ -14,7 +14,6 @@ from models.runs.run import find_runs
 
 def show() -> None:
     """The page of all tours."""
-    st.title("Guided tours")
     st.markdown("**Where does one begin?** Each stop is a page, with what to do and what to see.")
     for name, tour in TOURS.items():
         st.header(text(tour.title), divider="gray")
