@@ -312,11 +312,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     rows = table.set_index("decoder")
     plain, penalty = rows.loc["sampling"], rows.loc["frequency penalty 2"]
     untrained, random, allowed = rows["grammatical"][list(CONTROLS)]
+    share, low, high, words = plain[["grammatical", "low", "high", "words"]]
     greedy = "is" if rows.loc["greedy", "grammatical"] else "is not"
     return [
         Claim(
             "{} of the words drawn symbol by symbol are in the language",
-            *plain[["grammatical", "low", "high", "words"]],
+            share,
+            low,
+            high,
+            words,
             "drawn words",
             "Wilson",
             {"the untrained network": untrained, "random symbols": random},

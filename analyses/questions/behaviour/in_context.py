@@ -180,11 +180,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         if query not in held_out:
             continue
         row = rows.loc[("held-out", query, "trained")]
+        accuracy, low, high, prompts = row[["accuracy", "low", "high", "prompts"]]
         found.append(
             Claim(
                 f"By rules never trained, {{}} of the answers are right after {most} "
                 f"examples{where}",
-                *row[["accuracy", "low", "high", "prompts"]],
+                accuracy,
+                low,
+                high,
+                prompts,
                 "prompts",
                 "bootstrap over prompts",
                 {said: held_out[query, name] for said, name in controls.items()},

@@ -98,10 +98,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         }
         if way != WAYS[2]:  # which is right where no step is edited
             controls["with no step edited"] = shares["trained", "as it is", way]
+        share, low, high, pairs = row[["share", "low", "high", "pairs"]]
         found.append(
             Claim(
                 f"After a step that was turned around, the {way} in {{}}",
-                *row[["share", "low", "high", "pairs"]],
+                share,
+                low,
+                high,
+                pairs,
                 "pairs",
                 "Wilson",
                 controls,

@@ -281,10 +281,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             finding = f"{{}} of the targets are right {where}"
             found.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
     if last["share"] < 1:
+        value, low, high, count = last[["lost", "lost_low", "lost_high", "count"]]
         lost = Claim(
             f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
             "costs {} of the tokens",
-            *last[["lost", "lost_low", "lost_high", "count"]],
+            value,
+            low,
+            high,
+            count,
             "pairs",
             "bootstrap over pairs",
             {"no difference": 0.0},
