@@ -177,7 +177,7 @@ def of_table(
     name: str,
     options: type[Options],
     ask: Callable[[Run, Options, Progress], pd.DataFrame],
-    claims: Callable[[pd.DataFrame], Sequence[Claim] | str],
+    claims: Callable[[pd.DataFrame], Sequence[Claim]],
     headline: Callable[[pd.DataFrame], pd.DataFrame],
     chart: Callable[[pd.DataFrame], ChartType],
     brief_table: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
@@ -192,23 +192,14 @@ def of_table(
         others: further attributes of ``Question``.
     """
 
-    def analyse(run: Run, options: Options, progress: Progress) -> Answer:
-        table = ask(run, options, progress)
-        said = claims(table)
-        return Answer(table, said if isinstance(said, str) else "")
-
-    def claims_of(answer: Answer) -> Sequence[Claim]:
-        said = claims(answer.table)
-        return [] if isinstance(said, str) else said
-
     return Question(
         name,
         BUILT_IN[name].asks,
         options,
-        analyse,
+        lambda run, options, progress: Answer(ask(run, options, progress)),
         lambda answer: headline(answer.table),
         lambda answer: chart(answer.table),
-        claims=claims_of,
+        claims=lambda answer: claims(answer.table),
         shown=lambda answer: {"": brief_table(answer.table)},
         **others,
     )
