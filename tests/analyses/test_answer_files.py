@@ -152,7 +152,7 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
     ("file", "seen"),
     [
         ("models/languages/vocabulary.py", {"heads", "probing", "sweep", "models"}),
-        ("models/training/batches.py", {"sweep", "models"}),
+        ("models/training/batches.py", {"heads", "probing", "sweep", "models"}),
         ("interp/heads/types.py", {"heads", "sweep", "models"}),
         ("interp/probing/probes.py", {"probing", "sweep", "models"}),
         ("analyses/questions/parts/heads.py", {"heads", "sweep"}),

@@ -13,7 +13,6 @@ from test_kinds import TASKS
 from test_pages import SHOW, drawn
 
 from analyses.answers import answer, latest
-from analyses.scorecard import verdict
 from dashboard.controls import SECOND
 from models.runs.run import Run
 from models.training.loop import train
@@ -59,7 +58,7 @@ def test_each_says_what_it_says_alone(
     page = opened(folder, name, monkeypatch, run="anbn-s0", **{"with": "anbn-s1"})
     found = [latest(Run(folder / f"anbn-s{seed}"), name) for seed in (0, 1)]
     texts = [text for text in said(page) if text.startswith("#### ")]
-    assert texts == [f"#### {verdict(name, each).short}" for each in found if each is not None]
+    assert texts == [f"#### {each.verdict.short}" for each in found if each is not None]
     assert [text for text in said(page) if text.startswith("**anbn-s")] == [
         "**anbn-s0, step 6**",
         "**anbn-s1, step 6**",
