@@ -83,6 +83,14 @@ def test_patching(asked: Answer, grade: str) -> None:
     assert claim.short.endswith("of the difference between this word and others.") or grade == NO
 
 
+def test_where_a_network_sees_ahead_a_site_before_the_difference_has_its_median_too() -> None:
+    asked = patched()
+    found = asked.table.assign(position=asked.table["position"].replace(3, 0))
+    (claim,) = patching.claims(Answer(found, findings=asked.findings))
+    assert claim.grade == HOLDS
+    assert claim.controls["the median site of this kind"] == 0
+
+
 def test_words_that_are_not_told_apart_differ_by_nothing() -> None:
     asked = patched()
     (claim,) = patching.claims(Answer(asked.table.assign(shift=np.nan), findings=asked.findings))

@@ -32,7 +32,7 @@ from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
 from analyses.answer_files import folders_of, seal
-from analyses.answers import Answer, answer, latest, load, question, save
+from analyses.answers import Answer, answer, fresh_answer, latest, load, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.questions.behaviour.accuracy import every_word
@@ -394,7 +394,7 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
     if name == "patching":
         page.segmented_control[0].set_value("break").run()
         own = {"direction": "break"}
-    result = module.analyse(run, module.options(word=typed, **own))
+    result = fresh_answer(run, module, module.options(word=typed, **own))
     assert_shown(healthy(page), words, result, module.chart(result))
     found, text, symbols = result.findings, said(page), typed.split()
     if name == "patching":

@@ -206,7 +206,7 @@ def claims(answer: Answer) -> list[Claim]:
     Both are in units of the trained network's difference. An untrained network may hardly tell the
     words apart, and any site then carries many times its own difference. Sites before the first
     place at which the words differ are no control: in a causal network they carry nothing whatever
-    was learned. So the median is over the sites from there on.
+    was learned. So the median is over the sites from there on, or from the chosen one on.
     """
     found, sides = answer.findings, dict(iter(answer.table.groupby("model")))
     own = sides["trained"]
@@ -214,11 +214,11 @@ def claims(answer: Answer) -> list[Claim]:
     if top is None or other is None:
         said = "The network does not tell this word from the others"
         reason, words = "So no activation carries a difference.", len(found["counterfactuals"])
-        return [Claim(said, 0.0, None, None, words, "others", unweighed=reason)]
+        return [Claim(said, None, None, None, words, "others", unweighed=reason)]
     sign, pairs = np.sign(top["choice"]) or 1.0, int(top["judged_pairs"])
     low, high = sorted(sign * top[end] for end in ("judged_low", "judged_high"))
     place = "" if top["position"] < 0 else f" ({top['symbol']})"
-    there = (own["position"] < 0) | (own["position"] >= min(found["changed_positions"]))
+    there = own["position"] >= min(*found["changed_positions"], top["position"])
     alike = own[there & (own["component"] == top["component"])].drop(top.name)
     return [
         Claim(
