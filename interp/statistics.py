@@ -169,12 +169,19 @@ def crossed_bootstrap(
     weight = weight[weight.sum(axis=1) > 0]
     tail, mean = (1 - confidence) / 2, values.mean(axis=0)
     means = weight @ values / weight.sum(axis=1, keepdims=True)
-    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
     fewest = min(len(np.unique(role)) for role in units.T)
-    for share in (0, 1):
-        agreed = mean == share
-        low[agreed], high[agreed] = wilson(share * fewest, fewest, confidence)
+    cells = np.stack([mean, *np.quantile(means, [tail, 1 - tail], axis=0)], axis=1).tolist()
+    ends = [unless_agreed(share, down, up, fewest, confidence) for share, down, up in cells]
+    low, high = np.array(ends).T
     return mean, low, high
+
+
+def unless_agreed(
+    share: float, low: float, high: float, count: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The ends of a bootstrap; those of Wilson where all trials agree, since resampling then shows
+    no scatter."""
+    return wilson(round(share) * count, count, confidence) if share in (0, 1) else (low, high)
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:

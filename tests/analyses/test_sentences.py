@@ -26,6 +26,7 @@ from analyses.questions.inside.sentences import (
     sentences,
     side_by_side,
 )
+from interp.statistics import wilson
 from models.config import ModelConfig
 from models.encoder_decoders.recurrent import HookedLSTMPair
 from models.errors import UserError
@@ -244,6 +245,14 @@ def test_membership_comes_first_and_is_told_beyond_a_bag_of_embeddings(table: pd
         rows = (table["model"] == model) & (table["pooling"] == pooling)
         as_good = clear.assign(score=clear["score"].where(~rows, 0.85))
         assert {c.grade for c in claims(as_good)} == {"no better than its controls"}, model
+
+
+def test_of_few_words_that_are_all_right_the_interval_is_no_point(table: pd.DataFrame) -> None:
+    own = (table["model"] == "trained") & (table["pooling"] == "mean")
+    right = table.assign(score=0.9).where(~own, table.assign(score=1.0, low=1.0, high=1.0))
+    claim, _ = claims(right.assign(n_test=20))
+    assert (claim.low, claim.high) == pytest.approx(wilson(20, 20))
+    assert claim.grade == "no better than its controls"
 
 
 def test_words_pictures_and_the_command(

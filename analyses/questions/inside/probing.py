@@ -32,6 +32,7 @@ from interp.model import SITES, activations, sites_of
 from interp.probing.best_sites import best_sites
 from interp.probing.description_length import code_lengths
 from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
+from interp.statistics import unless_agreed
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Words
@@ -271,7 +272,9 @@ def claims(answer: Answer) -> list[Claim]:
     """The main variable, read where other words chose the site, beside each control at its own."""
     main, best = answer.findings["main"], answer.findings["best"]
     read, control = best[main], max(best[main]["controls"].values())
-    longer = read["longer"]
+    longer, ends = read["longer"], (read["low"], read["high"])
+    if read["metric"] == "accuracy" and read["low"] is not None:
+        ends = unless_agreed(read["score"], *ends, read["n_test"])
     easy = [
         name
         for name, of in best.items()
@@ -284,8 +287,7 @@ def claims(answer: Answer) -> list[Claim]:
             if read["metric"] == "R2"
             else f"A linear probe reads {main} at {read['site']}, {{}} of it right",
             read["score"],
-            read["low"],
-            read["high"],
+            *ends,
             read["n_test"],
             "different prefixes, which neither fitted the probe nor chose the site",
             "bootstrap over words",

@@ -23,7 +23,7 @@ from analyses.options.inside import Senses as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations, sites_of
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, unless_agreed
 from interp.vectors.analogies import unit
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Words
@@ -180,9 +180,8 @@ def _claim(own: pd.DataFrame) -> Claim:
         f"A linear probe at {last['site']} tells the senses of {last['word']} apart "
         f"({' or '.join(kinds)}), balanced accuracy {{}}",
         last["value"],
-        last["low"],
-        last["high"],
-        int(last["occurrences"]),
+        *unless_agreed(last["value"], last["low"], last["high"], int(last["occurrences"])),
+        last["occurrences"],
         "occurrences that did not fit the probe",
         "bootstrap over occurrences",
         {

@@ -31,6 +31,7 @@ from analyses.words import WordTensors
 from interp.model import activations, sites_of
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
+from interp.statistics import unless_agreed
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Words
@@ -203,14 +204,15 @@ def _claim(rows: pd.DataFrame) -> Claim:
     grid = rows.set_index(["model", "pooling"])
     own, score = grid.loc[("trained", "mean")], grid["score"]
     others = score["trained"].drop(["mean", BAG]).items()
-    metric = "an R2 of {}" if own["metric"] == "R2" else "an accuracy of {}"
+    metric, ends = "an R2 of {}", (own["low"], own["high"])
+    if own["metric"] == "accuracy":
+        metric, ends = "an accuracy of {}", unless_agreed(own["score"], *ends, int(own["n_test"]))
     return Claim(
         f"A linear probe reads {own['fact']} off the mean of a word's activations at "
         f"{own['site']} with {metric}",
         own["score"],
-        own["low"],
-        own["high"],
-        int(own["n_test"]),
+        *ends,
+        own["n_test"],
         "different words, which neither fitted the probe nor chose the site",
         "bootstrap over words",
         {name: score[name, "mean"] for name in MODELS[1:] if (name, "mean") in score.index}
