@@ -560,7 +560,7 @@ def leaderboard(run: Run) -> Iterator[Rows]:
             columns += ["cosine to the effects", "cosine to the model", "cosine to the language"]
             kept = "members" if run.language.contains(word) else "non-members"
             rows = scores[columns].assign(membership=kept)
-            yield {"word": index, "replacement": kind}, rows
+            yield {"word": index, "replacement": kind, "method": (*scores["method"],)}, rows
 
 
 def discovery(run: Run) -> Iterator[Rows]:

@@ -268,6 +268,31 @@ def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> 
     assert baseline["attention"] == baseline["substitution"] == "none"
 
 
+def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
+    def said(measure: str | None) -> tuple[str, str]:
+        rows = [("Shapley exact", "probability", 0.9), ("position", "none", 0.95)]
+        rows += [("chance", "none", 0.5), ("untrained", "none", 0.4)]
+        table = pd.DataFrame(rows, columns=["method", "scale", "value"])
+        table = table.assign(gain=None, completeness=None)
+        for name in ("AUROC", "cosine to the effects"):
+            table[name] = table["value"] if name == measure else None
+        found = {"word": ["{", "b"], "moved_attention": [], "probability": 0.125}
+        found["agreement"] = table.astype(object).to_dict("records")
+        (claim,) = explanations.claims(Answer(pd.DataFrame(), findings=found))
+        return claim.grade, claim.sentence
+
+    beside = "random values 0.50, position alone 0.95, the same on the untrained network 0.40."
+    for measure, what in (("AUROC", "an AUROC"), ("cosine to the effects", "a cosine")):
+        grade, told = said(measure)
+        assert grade == "not weighed"
+        assert told.startswith('On "{ b", values by Shapley exact (probability) ')
+        assert f"{what} of 0.90" in told
+        assert beside in told
+    grade, told = said(None)
+    assert (grade, "No symbol is known to decide" in told) == ("not weighed", True)
+    assert told.startswith('The network gives "{ b" a probability of 0.12, on 1 word.')
+
+
 def test_replacements(run: Run) -> None:
     known = run.language
     fixed = replacements(known, 5, "fixed", 8, 0)
