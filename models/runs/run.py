@@ -81,9 +81,12 @@ class Run:
             if len(inside) == 1:
                 path = inside[0]
             else:
-                known = ", ".join(str(run) for run in (inside or find_runs(path.parent))[:6])
-                cure = f"choose one of {known}" if known else "train one with `lab train anbn`"
-                raise UserError(f"{path} is not a run: {cure}")
+                around = [folder for folder in path.parents if (folder / RUN_FILE).exists()][:1]
+                known = around or inside or find_runs(path.parent) or find_runs(Path("runs"))
+                cure = f"choose one of {', '.join(map(str, known[:6]))}"
+                raise UserError(
+                    f"{path} is not a run: {cure if known else 'train one with `lab train anbn`'}"
+                )
         self.path = path
         self.config = config_of(path / RUN_FILE, self.record)
         self.seen_at = seen_at
@@ -311,15 +314,21 @@ class Run:
 
     def _folder(self, step: int | None) -> Path:
         steps, step = self.steps(), self.seen_at if step is None else step
+        record = self.record
         if not steps:
-            if self.record["status"] == "training":
+            if record["status"] == "training":
                 cure = f"wait, or `{lab('resume', self.path)}`"
                 raise UserError(f"{self.path} has no checkpoint yet: {cure}")
             raise UserError(
                 f"{self.path} has no checkpoint: put {self.checkpoints} back, or train again"
             )
+        if step is None and record["status"] == "finished":  # with no other it was to end
+            step = record.get("selected_step", record["steps"])
         if step is not None and step not in steps:
-            raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")
+            raise UserError(
+                f"{self.path} has no checkpoint at step {step}: put it back, or choose one "
+                f"of {steps}"
+            )
         return self.checkpoints / folder_name(steps[-1] if step is None else step)
 
     def model_hash(self) -> str:
