@@ -64,7 +64,7 @@ def read_text(path: Path, cure: str, most: int | None = None) -> str:
     except UnicodeDecodeError as error:
         zero = error.start
     if zero >= 0:
-        raise UserError(f"{path}: not UTF-8 (byte {zero}): save the file as UTF-8")
+        raise UserError(f"{path}: not UTF-8 (byte {zero}): save it as plain text in UTF-8")
     return one_form(text)
 
 

@@ -12,7 +12,14 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from models.errors import UserError
-from models.languages.language import ChomskyType, Draw, Language, Sample, Split, VariableKind
+from models.languages.language import (
+    ChomskyType,
+    Draw,
+    Language,
+    Sample,
+    Split,
+    VariableKind,
+)
 from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
 from models.reading import read_text
 
@@ -42,8 +49,8 @@ def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]
     return read_columns(path, ("label", "words"), HEADERS, longest)
 
 
-QUOTED = re.compile(r'"[^"\t]*"\t"[^"\t]*"')
-"""A line whose two columns stand in quotes."""
+QUOTED = re.compile('"((?:[^"]|"")*)"')
+"""A text that a program has put in quotes."""
 
 
 def read_columns(
@@ -64,11 +71,9 @@ def read_columns(
     wanted = f"{one}, tab, {other}"
     text = read_text(path, f"give a file of lines, {wanted}", MOST_BYTES)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if all(QUOTED.fullmatch(line) for line in text.splitlines()):  # as R writes tables
-        text = text.replace('"', "")
     firsts, words = [], []
-    lines = text.removesuffix("\n").split("\n") if text else []
-    first, *others = (line.split("\t")[0].strip() for line in lines or [""])
+    lines = _unquoted(text.removesuffix("\n").split("\n")) if text else []
+    first, *others = (line.split("\t")[0].strip(' "') for line in lines or [""])
     start = int(first.lower() in headers and first not in others)
     for number, line in enumerate(lines[start:], start + 1):
         where = f"{path}, line {number}"
@@ -78,7 +83,10 @@ def read_columns(
             raise UserError(
                 f"{where}: expected one tab, found {line.count(chr(9))}: write {wanted}"
             )
-        before, rest = line.split("\t")
+    columns = zip(*(line.split("\t") for line in lines[start:]), strict=True)
+    pairs = zip(*(_unquoted(column) for column in columns), strict=True)
+    for number, (before, rest) in enumerate(pairs, start + 1):
+        where = f"{path}, line {number}"
         if not before.strip() or not rest.split():
             raise UserError(f"{where}: the {one} or the {other} are missing: write {wanted}")
         if len(rest.split()) > longest:
@@ -86,6 +94,17 @@ def read_columns(
         firsts.append(before.strip())
         words.append(tuple(rest.split()))
     return firsts, words
+
+
+def _unquoted(cells: Sequence[str]) -> Sequence[str]:
+    """The texts without the quotes of a program: R puts them around all, Excel around those with a
+    comma or a quote, and around a line whose tab it took for a letter."""
+    inside = [found[1] if (found := QUOTED.fullmatch(cell)) else None for cell in cells]
+    pairs = list(zip(cells, inside, strict=True))
+    needed = [bool(re.search('[,"]', cell if text is None else text)) for cell, text in pairs]
+    if None not in inside or needed == [text is not None for text in inside]:
+        return [cell if text is None else text.replace('""', '"') for cell, text in pairs]
+    return cells
 
 
 def _without_rare(words: Sequence[Word], fewest: int) -> list[Word]:

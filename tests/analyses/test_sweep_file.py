@@ -259,7 +259,7 @@ def test_files_are_found_by_path_and_by_name(tmp_path: Path) -> None:
         read(tmp_path / "x.toml")
     for content, fault in (
         (b"question = ", r" is not TOML \("),
-        (b"\xff", r": not UTF-8 \(byte 0\): save the file as UTF-8$"),
+        (b"\xff", r": not UTF-8 \(byte 0\): save it as plain text in UTF-8$"),
         (b"a = " + b"9" * 5000, r" is not TOML \("),
     ):
         (tmp_path / "x.toml").write_bytes(content)
