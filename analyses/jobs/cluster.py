@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import islice
-from multiprocessing import util
+from multiprocessing import forkserver, resource_tracker, util
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
@@ -153,25 +155,59 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
     are. The keys are made here, are known to these processes alone, and are gone with them.
 
     Where they can be forked, one process loads the modules that this process has loaded, and the
-    workers share them.
+    workers share them. Ctrl+C reaches this process alone, which then ends the others.
+
+    Raises:
+        UserError: the processes do not start.
     """
     with dask.config.set({**LOCAL, "temporary-directory": str(scratch())}):
         if FORKED:
             loaded = [name for name in sys.modules if name.partition(".")[0] in OURS]
             get_mp_context().set_forkserver_preload(["distributed", *loaded])
-        with LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=0,
-            host="127.0.0.1",
-            protocol="tls://",
-            security=Security.temporary(),
-            dashboard_address="127.0.0.1:0",  # any free port; no page is served there
-            scheduler_kwargs={"dashboard": False},
-            silence_logs=logging.CRITICAL,
-            worker_class=Impatient,
-        ) as cluster:
+            resource_tracker.ensure_running()  # else it is started below, and lets Ctrl+C in again
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            forkserver.ensure_running()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with ExitStack() as opened:
+            try:
+                with _interrupted_later():
+                    cluster = opened.enter_context(
+                        LocalCluster(
+                            n_workers=workers,
+                            threads_per_worker=1,
+                            memory_limit=0,
+                            host="127.0.0.1",
+                            protocol="tls://",
+                            security=Security.temporary(),
+                            dashboard_address="127.0.0.1:0",  # a free port; no page is served there
+                            scheduler_kwargs={"dashboard": False},
+                            silence_logs=logging.CRITICAL,
+                            worker_class=Impatient,
+                        )
+                    )
+            except Exception:  # Dask may raise anything
+                raise UserError(
+                    "the processes that were to work side by side did not start: ask for one, "
+                    "--workers 1, or try later"
+                ) from None
             yield cluster
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Ctrl+C waits for the end of what stands inside: a cluster that is half made cannot close."""
+    pressed: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 SCRATCH = "structure-lab-workers-"
