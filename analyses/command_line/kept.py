@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.commands import Report, Runs
-from analyses.options.shared import marked
+from analyses.options.shared import check_replaced, marked
 from analyses.reports.of_run import report as report_of
 from analyses.studies.findings import pages
 from analyses.studies.findings.tables import is_table, keep
@@ -16,6 +16,8 @@ from models.runs.run import RUN_FILE, Run
 
 def runs(options: Runs) -> None:
     """The runs of a folder."""
+    if (options.folder / RUN_FILE).exists():
+        raise UserError(f"{options.folder} is a run itself: give the folder that it lies in")
     if not options.folder.is_dir():
         raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
     table = runs_of(options.folder)
@@ -27,14 +29,25 @@ def runs(options: Runs) -> None:
     OUT.print(table_of(table))
 
 
+OF = {"file": "a run's report", "step": "a run's report"}
+OF |= dict.fromkeys(("named", "command", "question"), "a table")
+"""What an option is of that is not of every report."""
+
+
 def report(options: Report) -> None:
     """A run's report, or the pages of findings."""
+    kind = "a table"
+    if options.path is None:
+        kind = "findings"
+    elif (options.path / RUN_FILE).exists() or not is_table(options.path):
+        kind = "a run's report"
+    for name, owner in OF.items():
+        if owner != kind and getattr(options, name) != getattr(Report, name):
+            raise UserError(f"--{name} is of {owner}: leave it out")
     if options.path is None:
         _findings(options)
-    elif (options.path / RUN_FILE).exists() or not is_table(options.path):
+    elif kind != "a table":
         _of_run(Run(options.path, options.step), options)
-    elif options.file is not None:
-        raise UserError("--file is of a run's report: leave it out, tables have their own pages")
     else:
         name = options.named or options.path.stem
         OUT.print(f"{keep(options.path, name, options.docs, options.command, options.question)}")
@@ -63,6 +76,7 @@ def _findings(options: Report) -> None:
 def _of_run(run: Run, options: Report) -> None:
     """Writes a run's report as one HTML file."""
     file = options.file or run.path / "report.html"
+    check_replaced(file)
     with progress_bar(run.name) as told:
         page = report_of(run, told)
     write_bytes(file, marked(page.encode(), "html"))

@@ -23,7 +23,6 @@ from analyses.options.shared import (
     Trains,
     Works,
     check_languages,
-    check_replaced,
 )
 from models.checks import MOST_SYMBOLS
 from models.config import TrainConfig
@@ -167,7 +166,6 @@ class Report(Checked):
                 raise UserError("--file is empty: name a file that ends in .html")
             if self.file.suffix.lower() != ".html":
                 raise UserError(f"{self.file} is no page: end its name in .html")
-            check_replaced(self.file)
         if self.named and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.named):
             raise UserError(
                 f"named is {self.named!r}: write small letters, digits, - and _, as in width-depth"
@@ -266,8 +264,10 @@ class Generate(Shows):
         idle += [*ways[1:], *(LIMITS if ways else ())]
         for name in idle:
             if getattr(self, name) != getattr(Generate, name):
-                needed = f"says nothing beside {option_of(ways[0])}" if ways else "needs --beam"
-                raise UserError(f"{option_of(name)} {needed}: leave one of them out")
+                if not ways:
+                    raise UserError(f"{option_of(name)} needs --beam: give both, or none")
+                said = f"{option_of(name)} says nothing beside {option_of(ways[0])}"
+                raise UserError(f"{said}: leave one of them out")
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ DOCS/findings/data/NAME.json       what was asked, and when, where, and by which
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import platform
+import re
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -203,16 +204,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
     else:
         if not (command and question):
             raise UserError(f"{source} does not say what made it: give --command and --question")
-        raw = read_bytes(source, "check the path", 10 * MOST_BYTES)
-        try:
-            with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-                text = io.StringIO(raw.decode("utf-8-sig"))
-                rows = pd.read_csv(text, index_col=False, keep_default_na=False, na_values=[""])
-            rows = rows.replace(rf"^'(?={FORMULA.pattern})", "", regex=True)
-        except (ValueError, pd.errors.ParserWarning) as error:
-            why = {UnicodeDecodeError: "is not UTF-8", pd.errors.EmptyDataError: "is empty"}
-            said = why.get(type(error), "has lines that are longer than its header, or is no CSV")
-            raise UserError(f"{source} {said}: give what --csv printed") from None
+        rows = _printed(source)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         record = Record(
             analysis=name,
@@ -233,9 +225,37 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
         )
     own = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
     origin = Origin(**own, command=command, commit=commit(), machine=machine())
-    write_bytes(docs / DATA / f"{name}.parquet", buffer.getvalue())
-    write_bytes(docs / DATA / f"{name}.json", as_json(origin.model_dump()))
-    return docs / DATA / f"{name}.parquet"
+    file = docs / DATA / f"{name}.parquet"
+    if file.exists() and not file.with_suffix(".json").exists():
+        raise UserError(f"{file} is not of the lab: choose another name with --named")
+    write_bytes(file, buffer.getvalue())
+    write_bytes(file.with_suffix(".json"), as_json(origin.model_dump()))
+    return file
+
+
+def _printed(source: Path) -> pd.DataFrame:
+    """The table of a CSV file. Raises UserError for one that no command printed."""
+    raw = read_bytes(source, "check the path", 10 * MOST_BYTES)
+    try:
+        text = raw.decode("utf-8-sig")
+        lines = [line for line in csv.reader(io.StringIO(text), strict=True) if line]
+        header = lines[0]
+        rows = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+    except (ValueError, IndexError, csv.Error) as error:
+        why = {UnicodeDecodeError: "is not UTF-8", IndexError: "is empty"}
+        raise UserError(
+            f"{source} {why.get(type(error), 'is no CSV')}: give what --csv printed"
+        ) from None
+    fault = ""
+    if any(len(line) != len(header) for line in lines):
+        fault = "has lines that are longer than its header, or shorter"
+    elif len({*header, ""}) <= len(header):
+        fault = "has a column without a name, or two of one name"
+    elif len(header) == 1 and re.search("[;\t]", header[0]):
+        fault = "has no comma between its columns"
+    if fault:
+        raise UserError(f"{source} {fault}: give what --csv printed")
+    return rows.replace(rf"^'(?={FORMULA.pattern})", "", regex=True)
 
 
 def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
