@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import make_dataclass
+from difflib import get_close_matches
 from functools import partial
 from itertools import dropwhile, pairwise, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import tyro
 from rich.box import SIMPLE
@@ -48,11 +49,13 @@ class Harmless(Console):
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """As rich does it; letters that control a terminal are shown by their number."""
         for part in super().render(*args, **kwargs):
-            yield part if part.control else part._replace(text=CONTROLS.sub(_number, part.text))
+            yield part if part.control else part._replace(text=UNSEEN.sub(_number, part.text))
 
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
+UNSEEN = re.compile(f"{CONTROLS.pattern}|[\xad\u200b\u2060\ufeff]")
+"""And those that no terminal shows: two words with and without one would look alike."""
 FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
 """Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
 and Japanese are written. A number is none."""
@@ -174,6 +177,9 @@ def cell(value: Any) -> str:
 
 def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
     """The arguments as a dataclass; a mistake becomes one line."""
+    for word in args:
+        if found := re.fullmatch(r"[\u2010-\u2015\u2212]+([A-Za-z][\w.-]*(=.*)?)", word):
+            raise UserError(f"{word} begins with another dash than -: write --{found[1]}")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -182,15 +188,21 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        fault = _fault(said.getvalue(), args)
+        fault = _fault(said.getvalue(), args, lambda: option_values(kind, default))
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
-def _fault(said: str, args: Sequence[str]) -> str:
+def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -> str:
     """What tyro complains of, in one line, with the option that was probably meant.
 
     tyro draws a box with a title. The fault is its first lines of words.
+
+    Args:
+        known: gives the options that there are.
     """
+    for word in args:
+        if word.startswith("-") and os.path.isfile(word):
+            return f"{word} begins with a dash, as an option does: write ./{word}"
     lines = [line.strip(" │|╭╮╰╯─") for line in said.splitlines()[1:]]
     words = dropwhile(lambda line: not re.search(r"\w", line), lines)
     fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
@@ -214,17 +226,31 @@ def _fault(said: str, args: Sequence[str]) -> str:
         if lacking[1].startswith("{"):
             return f"a name is missing: write one of {lacking[1].strip('{}').replace(',', ', ')}"
         return f"{lacking[1]} is missing: write {lacking[2]}"
-    option = False
-    if extra := re.match(r"Unrecognized options: (.+?)(?:, |$)", fault):
-        option = extra[1].startswith("-")
-        fault = f"unknown option {extra[1]}" if option else f"{extra[1]!r} is one word too many"
-        if turned := re.fullmatch(r"--no-(\w+)\.([\w-]+)", extra[1]):
-            return f"{fault}: did you mean --{turned[1]}.no-{turned[2]}?"
-    if "Perhaps you meant:" not in lines:
-        several = "" if option else ", or put words that belong together in quotes"
-        return f"{fault}: leave it out{several}" if extra else fault
-    near = lines[lines.index("Perhaps you meant:") + 1].split()[0].strip(",")
-    return f"{fault}: did you mean {near}?"
+    if not (extra := re.match(r"Unrecognized options: (.+?)(?:, |$)", fault)):
+        return fault
+    if extra[1].startswith("-"):
+        return f"unknown option {extra[1]}: {_near(extra[1], known()) or 'leave it out'}"
+    given = [part for word in args for part in word.split("=", 1)]
+    before = dict(zip(given[1:], given, strict=False)).get(extra[1], "")
+    if before.startswith("--") and extra[1].lower() in SWITCHED:
+        return f"{before} takes no value: write it alone, its opposite alone, or neither"
+    return (
+        f"{extra[1]!r} is one word too many: leave it out, or put words that belong together in "
+        "quotes"
+    )
+
+
+SWITCHED = ("true", "false", "yes", "no", "on", "off", "1", "0")
+"""What people write behind a switch."""
+
+
+def _near(option: str, known: Iterable[str]) -> str:
+    """A question for the known option that is nearest, with its group or without; empty if none
+    is near."""
+    asked = re.sub(r"no-(\w+)\.", r"\1.no-", option.strip("-").lower())
+    names = {part: each for each in known for part in (each[2:], each[2:].rpartition(".")[2])}
+    near = get_close_matches(asked, names, n=1)
+    return f"did you mean {names[near[0]]}?" if near else ""
 
 
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
@@ -290,17 +316,17 @@ def exit_status(action: Callable[[], None]) -> int:
     except UserError as error:
         return _refused(str(error))
     except KeyboardInterrupt:
-        print(f"lab: {STOPPED}", file=sys.stderr)
+        _say(STOPPED)
         return 130
     except BrokenPipeError:  # whoever read has seen enough, as `head` does
-        _drop_output()
+        _drop(sys.stdout)
         return 141
     except OSError as error:
         if error.filename is not None:
             return _refused(f"cannot use {error.filename} ({told(error)}): {cure(error)}")
         if error.errno not in CURES:
             raise
-        _drop_output()
+        _drop(sys.stdout)
         return _refused(f"cannot write the answer ({told(error)}): {cure(error)}")
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
@@ -318,14 +344,22 @@ def _refused(why: str) -> int:
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in why)
     if len(line) > MOST_TOLD:
         line = f"{line[: MOST_TOLD // 2]} ... {line[-MOST_TOLD // 2 :]}"
-    print(f"lab: {line}", file=sys.stderr)
+    _say(line)
     return 2
 
 
-def _drop_output() -> None:
+def _say(line: str) -> None:
+    """A line on stderr, if there is room for it."""
+    try:
+        print(f"lab: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
     """What is still to be printed goes nowhere. Otherwise Python complains of it at its end."""
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _out_of_memory(error: Exception) -> bool:

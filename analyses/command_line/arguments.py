@@ -36,11 +36,10 @@ from analyses.options.commands import (
 from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover, holds_an_automaton
 from analyses.options.pictures import Kernels
 from analyses.options.plants import Plant, Score
-from analyses.options.shared import (
-    Asks,
-)
+from analyses.options.shared import Asks
 from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
+from models.config import TrainConfig
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
@@ -126,6 +125,8 @@ def _show(args: Sequence[str]) -> Any:
     """A kept answer, or one of the other things that are shown."""
     if args and args[0] in SHOWN:
         return parse(SHOWN[args[0]], args[1:], f"show {args[0]}")
+    if len(args) > 1 and args[1] in SHOWN:
+        raise UserError(f"{args[1]} is of no run: write `lab show {args[1]}`")
     if len(args) > 1 and args[1] in SHOWN_OF:
         return parse(SHOWN_OF[args[1]], [args[0], *args[2:]], f"show {args[0]} {args[1]}")
     return parse(Show, args, "show")
@@ -160,6 +161,7 @@ def _train(args: Sequence[str]) -> Train:
     else:
         language(name, regex, symbols, grammar)
     config = first.config
+    _check_idle(args, config)
     pairs = first.corpus is not None and objective(config.objective).of_pairs
     default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar, pairs))
     options = parse(Train, args, "train", default)
@@ -179,13 +181,25 @@ def _given(args: Sequence[str], option: str) -> str | None:
     return dict(pairwise(words)).get(option)
 
 
+def _check_idle(args: Sequence[str], config: TrainConfig) -> None:
+    """Raises UserError for an option that changes nothing, since another one is missing."""
+    low_rank = config.tuned == "lora"
+    for option, works, other in (
+        ("--disfluency", config.disfluent > 0, "--disfluent"),
+        ("--adapted", low_rank, "--tuned lora"),
+        ("--rank", low_rank or config.tuned == "subspace", "--tuned lora or subspace"),
+    ):
+        if _given(args, option) is not None and not works:
+            raise UserError(f"{option} needs {other}: give both, or none")
+
+
 def _finetune(args: Sequence[str]) -> Finetune:
     """The options of the parent are the defaults of all others."""
     if not args or args[0].startswith("-"):
         if "--help" in args or "-h" in args:
             return parse(Finetune, ["--help"], "finetune", Finetune(recipe("")))
         raise UserError("no run is given: write `lab finetune RUN [LANGUAGE] --tuned last`")
-    from models.runs.run import Run  # heavy
+    from models.runs.run import CORPUS, Run  # heavy
 
     parent = Run(Path(args[0]))
     asked = _given(args, "--objective")
@@ -195,12 +209,15 @@ def _finetune(args: Sequence[str]) -> Finetune:
     config = replace(config, parent=parent.model_hash(), tuned="all", lines=0)
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
+    _check_idle(args, first.config)
     if first.corpus is not None:
         config = replace(config, language=corpus_name(first.corpus), vocabulary=WORDS)
         config = replace(config, regex="", symbols="", grammar="")
     elif first.config.language != config.language:
         language(first.config.language, first.config.regex, first.config.symbols)
         config = replace(config, regex="", symbols="", grammar="", rare=0)
+    elif parent.corpus_bytes() is not None:
+        start = replace(start, corpus=parent.path / CORPUS)
     return parse(Finetune, args[1:], "finetune", replace(start, config=config))
 
 

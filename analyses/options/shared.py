@@ -76,7 +76,7 @@ Seed = Annotated[int, Interval(ge=0, le=MOST_SEED)]
 """A seed that every source of random numbers takes."""
 
 
-NO_PATH = re.compile(r"~|[a-z]{3,}:(?=/)")
+NO_PATH = re.compile(r"~|[A-Za-z][\w.+-]+:(?=/)")
 """Beginnings of what is no path: a home that no shell has opened, and an address."""
 
 
@@ -92,7 +92,10 @@ class Checked:
         check_fields(self, option_of)
         for name, value in vars(self).items():
             if isinstance(value, Path) and (fault := NO_PATH.match(str(value))):
-                raise UserError(f"{name} is {value}: {fault[0]} begins no path, write it in full")
+                raise UserError(
+                    f"{name} is {value}: {fault[0]} begins no path, write one of this machine in "
+                    "full"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
