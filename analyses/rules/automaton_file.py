@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from models.reading import read_text
 MOST_BYTES = 4 * 2**20
 MOST_STATES, MOST_SYMBOLS = 500, 200
 CURE = (
-    "write an arrow a line, from <tab> to <tab> symbol <tab> symbol, then the accepting states, "
-    "one a line"
+    "write an arrow a line, from <tab> to <tab> symbol <tab> symbol, without a weight, then the "
+    "accepting states, one a line"
 )
-NOTHING = ("@0@", "<eps>", "ε")
+NOTHING = ("@0@", "<eps>", "ε", "@_EPSILON_SYMBOL_@")
 """Symbols by which AT&T form says that an arrow reads nothing."""
+ANYTHING = ("@_IDENTITY_SYMBOL_@", "@_UNKNOWN_SYMBOL_@")
+"""And that it reads whatever symbol has no arrow."""
+NO_WEIGHT = re.compile(r"\t0\.0+$")
+"""The end of a line as HFST writes it, whose automata all have weights."""
 
 
 def read_automaton(path: Path) -> tuple[DFA, list[str]]:
@@ -35,7 +40,7 @@ def read_automaton(path: Path) -> tuple[DFA, list[str]]:
     rows: dict[int, dict[str, int]] = {0: {}}
     final = set()
     for number, line in enumerate(text.split("\n"), start=1):
-        parts = line.rstrip("\r").split("\t")
+        parts = NO_WEIGHT.sub("", line.rstrip("\r")).split("\t")
         if parts == [""]:
             continue
         if len(parts) == 1 and _numbers(parts):
@@ -82,6 +87,8 @@ def _add(rows: dict[int, dict[str, int]], parts: list[str], where: str) -> None:
         raise UserError(f"{where} turns {symbol} into {output}: write the same symbol twice")
     if symbol in NOTHING:
         raise UserError(f"{where} reads nothing: give an automaton whose arrows all read a symbol")
+    if symbol in ANYTHING:
+        raise UserError(f"{where} reads any other symbol: write an arrow for each symbol")
     if rows.setdefault(source, {}).setdefault(symbol, target) != target:
         raise UserError(
             f"{where}: a second arrow leaves {source} with {symbol}: give a deterministic automaton"

@@ -268,6 +268,12 @@ def _weights(folder: Path, config: Any) -> nn.Module:
             f"{folder} lacks {len(lacking)} of the weights that its config.json asks for, such as "
             f"{lacking[0]}: save the whole language model with its own config.json"
         )
+    layers = config.get_text_config().num_hidden_layers
+    if further := sorted(name for name in about["unexpected_keys"] if f".{layers}." in name):
+        raise UserError(
+            f"{folder} has weights of more than the {layers} layers of its config.json, such as "
+            f"{further[0]}: save network and config.json together"
+        )
     return model
 
 

@@ -118,8 +118,9 @@ def alphabet(
         if number in ids[:index]:
             raise UserError(f"{symbol!r} is the same token as another symbol: drop one")
     if (most := max(*ids, *around)) >= size:
+        ends = "name the first and the last token of a word with --begin and --end"
+        cure = ends if most in around else "save network and tokenizer together"
         raise UserError(
-            f"the tokenizer gives the number {most}, and the network knows {size} tokens: they do "
-            "not belong together"
+            f"the tokenizer gives the number {most}, and the network knows {size} tokens: {cure}"
         )
     return symbols, ids
