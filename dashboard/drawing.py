@@ -36,9 +36,11 @@ def explain_errors() -> Iterator[None]:
     traceback. A part of a page that can fail for itself stands in one of its own."""
     try:
         yield
-    except UserError as error:
-        st.error(message(error), icon=":material/error:")
     except Exception as error:
+        own = error if isinstance(error, UserError) else error.__cause__  # of what Streamlit keeps
+        if isinstance(own, UserError):
+            st.error(message(own), icon=":material/error:")
+            return
         LOG.exception("a part of the page %s failed", st.context.url)
         st.error(
             f"This part cannot be shown ({text(type(error).__name__)}). If it is still so when "

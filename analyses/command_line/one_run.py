@@ -54,6 +54,10 @@ def predict(options: Predict) -> None:
     run = Run(options.run)
     model, taught = run.model(), run.objective
     word = run.language.vocabulary.parse(options.word)
+    if not (word or taught.needed(word)):
+        raise UserError(
+            f"the word is empty, and {run.name} was taught {taught.taught}: give a symbol"
+        )
     follow, is_in = predict_word(model, word, taught)
     accepted = is_in if taught.needed(word) else None
     said = {True: "in the language", False: "not in the language", None: ""}[accepted]

@@ -53,8 +53,8 @@ class Accuracy(Checked):
         asked = length_range(str(self.lengths))
         if not asked:
             raise UserError(
-                f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500; the longest "
-                f"words have {MOST_SYMBOLS} symbols"
+                f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500, from 1 to "
+                f"{MOST_SYMBOLS}, the smaller one first"
             )
         return asked
 

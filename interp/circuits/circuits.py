@@ -241,10 +241,7 @@ def areas(table: pd.DataFrame) -> dict[str, float]:
 
 
 def smallest(
-    bench: Bench,
-    scores: Mapping[Edge, float],
-    goal: float = 0.95,
-    report: Report = _quiet,
+    bench: Bench, scores: Mapping[Edge, float], goal: float = 0.95, report: Report = _quiet
 ) -> list[Edge]:
     """A small circuit whose faithfulness lies within ``goal`` .. 2 - ``goal``.
 

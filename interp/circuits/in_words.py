@@ -100,7 +100,7 @@ def _blind(spots: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _share(value: float) -> str:
     """A share in per cent, without a sign before a zero."""
-    return f"{value:.0%}".replace("-0%", "0%") if abs(value) < 0.01 else f"{value:.0%}"
+    return f"{value:z.0%}"
 
 
 def _and(words: Sequence[str]) -> str:

@@ -99,7 +99,10 @@ class Generator:
                 f"that ends with its border, such as --prompt 'a b {BORDER}'"
             )
         if not len(prompt) <= longest:
-            raise UserError(f"the prompt has {len(prompt)} symbols, and the longest word {longest}")
+            raise UserError(
+                f"the prompt has {len(prompt)} symbols, and the longest word {longest}: shorten "
+                "it, or choose a larger --longest"
+            )
         self.model, self.objective, self.longest, self.prompt = model, objective, longest, prompt
 
     def _begun(self, rows: int) -> Growing:
@@ -122,12 +125,7 @@ class Generator:
 
     # -- drawing ----------------------------------------------------------------------------------
 
-    def sample(
-        self,
-        count: int,
-        choice: Choice = UNCHANGED,
-        seed: int = 0,
-    ) -> Generation:
+    def sample(self, count: int, choice: Choice = UNCHANGED, seed: int = 0) -> Generation:
         """Words that are drawn symbol by symbol (ancestral sampling), ``count`` at once.
 
         Args:

@@ -138,7 +138,7 @@ def _hidden_one_by_one(words: Words) -> Words:
     places = words.ids.shape[1]
     ids = np.repeat(words.ids[:, None], places + 1, axis=1)
     hidden = np.eye(places + 1, places, k=-1, dtype=bool)[None] & words.mask[:, None]
-    shown = np.where(hidden, MASK_ID, ids).reshape(-1, places)
+    shown = np.where(hidden, MASK_ID, ids).reshape(len(words) * (places + 1), places)
     return Words(shown, np.repeat(words.lengths, places + 1))
 
 

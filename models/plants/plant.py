@@ -23,14 +23,7 @@ from models.errors import UserError, unknown
 from models.languages.grammars.bounded import BOUNDED
 from models.languages.vocabulary import BOS_ID, END_ID
 from models.plants.compiler import VERDICT_LOGIT, Plan, compiled, config_of
-from models.plants.dials import (
-    JUNK,
-    UNITS,
-    add_decoys,
-    add_noise,
-    restreamed,
-    stream_of,
-)
+from models.plants.dials import JUNK, UNITS, add_decoys, add_noise, restreamed, stream_of
 from models.plants.program import Program, twice
 from models.plants.programs import PROGRAMS
 from models.plants.record import PLAN
@@ -113,8 +106,7 @@ def plant(
                 progress(len(tries), len(tries), "planted")
                 of = {v.name: stream.write[dims].float() for v, dims in planned.dims.items()}
                 return Plant(
-                    *(program, model, planned, of, weaker, seed, cancelling),
-                    *(words.count, margin),
+                    *(program, model, planned, of, weaker, seed, cancelling), *(words.count, margin)
                 )
     raise UserError(f"{name} is not right on all words with these dials: turn some of them down")
 

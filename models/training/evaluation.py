@@ -72,10 +72,7 @@ def verdicts(
 
 @torch.no_grad()
 def judge(
-    model: LanguageModel,
-    language: Language,
-    sample: Sample,
-    objective: Objective,
+    model: LanguageModel, language: Language, sample: Sample, objective: Objective
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Judges a sample.
 
@@ -97,10 +94,7 @@ def judge(
 
 @torch.no_grad()
 def right_words(
-    model: LanguageModel,
-    language: Language,
-    sample: Sample,
-    objective: Objective,
+    model: LanguageModel, language: Language, sample: Sample, objective: Objective
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first two of ``judge``; a word that stands several times in the sample is read once.
 

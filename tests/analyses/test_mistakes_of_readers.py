@@ -5,24 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import asdict
+import signal
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 from conftest import tiny_config
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel
 
 from analyses.command_line.app import main
+from analyses.console import PLAIN, exit_status
+from analyses.jobs.cluster import local_cluster
 from analyses.options.plants import Score
 from analyses.options.shared import MARK
+from analyses.rules.automaton_file import read_automaton
 from analyses.rules.lines import MERGED, fewer_words, once
 from analyses.scoring.board import checked
+from dashboard.drawing import explain_errors
+from interp.circuits.in_words import describe
 from models.errors import UserError
-from models.languages.corpus import read_columns
+from models.languages.corpus import read_columns, read_lines
+from models.languages.own_grammar import of_grammar
 from models.runs.run import Run
+from models.training.evaluation import predict
 from models.training.loop import train
 
 CSV = ("--named", "x", "--command", "lab show", "--question", "q", "--docs", "d")
@@ -51,6 +61,30 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (["report", "run", "--file", "mine.html"], "mine.html is not of the lab"),
         (["show", "kernels"], "kernels.html is not of the lab"),
         (["report", "run", "--file", "http://x/y.html"], "http: begins no path"),
+        (["train", "anbn", "--out", "s3://bucket/x"], "s3: begins no path"),
+        (["report", "run", "--named", "x"], "--named is of a table: leave it out"),
+        (["report", "--step", "2"], "--step is of a run's report: leave it out"),
+        (["report", "own_page"], "own_page/report.html is not of the lab"),
+        (["report", "semicolons.csv", *CSV], "semicolons.csv has no comma between its columns"),
+        (["report", "rows.csv", *CSV], "rows.csv has a column without a name"),
+        (["report", "commas.csv", *CSV], "commas.csv has lines that are longer than its header"),
+        (["predict", "run/checkpoints", "a"], "is not a run: choose one of run"),
+        (["runs", "run"], "run is a run itself: give the folder that it lies in"),
+        (["show", "run", "size"], "size is of no run: write `lab show size`"),
+        (["evaluate", "lost_last"], "lost_last has no checkpoint at step 2"),
+        (
+            ["rule", "-lines.tsv"],
+            "-lines.tsv begins with a dash, as an option does: write ./",
+        ),
+        (["analyse", "run", "patching", "--whole=False"], "--whole takes no value"),
+        (["analyse", "run", "accuracy", "--MAX-N", "2"], "--MAX-N: did you mean --max-n?"),
+        (["train", "anbn", "--model.heads", "2"], "did you mean --model.n-heads?"),
+        (["train", "anbn", "\u2013seed", "1"], "another dash than -: write --seed"),
+        (["train", "anbn", "--disfluency", "dropped"], "--disfluency needs --disfluent"),
+        (["finetune", "run", "--adapted", "mlp"], "--adapted needs --tuned lora"),
+        (["generate", "run", "--prompt", "a b", "--longest", "1"], "choose a larger --longest"),
+        (["evaluate", "run", "--lengths", "5:2"], "the smaller one first"),
+        (["rule", "lines.xlsx"], "save it as plain text in UTF-8"),
         (["train", "anbn", "--out=~"], "~ begins no path"),
         (["rule", "mine.html", "--name", "a/b"], "leave out the /, it is no folder"),
         (["analyse", "in_the_way", "patching"], "a file is in the way: remove it"),
@@ -66,6 +100,15 @@ def test_one_line_with_the_cure(
     Path("latin.csv").write_bytes("a,b\né,2\n".encode("latin-1"))
     Path("mine.html").write_text("<html>mine</html>")
     Path("kernels.html").write_text("<!doctype html>mine")
+    Path("semicolons.csv").write_text("a;b\n1;2\n")
+    Path("rows.csv").write_text('"","a"\n"1","2"\n')
+    Path("commas.csv").write_text("a,b\n1,2,\n3,4,\n")
+    Path("-lines.tsv").write_text("in\ta\n")
+    Path("lines.xlsx").write_bytes(b"PK\x03\x04\xff")
+    shutil.copytree("run", "own_page")
+    Path("own_page/report.html").write_text("<html>mine</html>")
+    shutil.copytree("run", "lost_last")
+    shutil.rmtree("lost_last/checkpoints/step-000002")
     shutil.copytree("run", "in_the_way")
     shutil.rmtree("in_the_way/results", ignore_errors=True)
     Path("in_the_way/results").write_text("")
@@ -110,8 +153,155 @@ def test_columns_in_quotes_are_read_without_them(tmp_path: Path) -> None:
     file = tmp_path / "r.tsv"
     file.write_text('"in"\t"a b"\n"out"\t"b"\n')
     assert read_columns(file, ("label", "words"), ()) == (["in", "out"], [("a", "b"), ("b",)])
-    file.write_text('"in"\t"a b"\nout\t"b"\n')  # not all of them: they belong to the words
-    assert read_columns(file, ("label", "words"), ())[0] == ['"in"', "out"]
+    file.write_text('"in"\t"a b"\nout\tb\n')  # not all of them: they belong to the words
+    whole = read_columns(file, ("label", "words"), ())
+    assert whole == (['"in"', "out"], [('"a', 'b"'), ("b",)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"in\ta, ""b"""\n"out\tb"\n',  # a tab that a spreadsheet took for a letter
+        'in\t"a, ""b"""\nout\t"b"\n',  # one column
+        'in\t"a, ""b"""\nout\tb\n',  # where there is a comma, as Excel does
+        '"label"\t"words"\n"in"\t"a, ""b"""\n"out"\t"b"\n',
+    ],
+)
+def test_quotes_of_a_program_are_no_words(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "r.tsv"
+    file.write_text(text)
+    assert read_lines(file) == (["in", "out"], [("a,", '"b"'), ("b",)])
+
+
+def test_what_cannot_be_seen_is_told_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(soft_wrap=True).print("a\xadb")  # rich alone shows nothing there
+    PLAIN(soft_wrap=True).print("a\xadb \u200b")
+    assert capsys.readouterr().out.splitlines() == ["a\xadb", "a\\xadb \\u200b"]
+
+
+def test_a_full_disk_for_the_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise UserError("no")
+
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        assert exit_status(refused) == 2
+
+
+def test_a_circuit_of_one_pair_has_no_interval() -> None:
+    none = float("nan")
+    own = {"edges": [], "of": 4, "pairs": 1, "faithfulness": -0.001, "low": none, "high": none}
+    found = {
+        "circuit": {**own, "completeness": 0.0, "restored": 0.0},
+        "scores": "exact",
+        "random": 0.0,
+        "incompleteness": {"largest": 0.0, "sets": 1},
+        **{key: [] for key in ("knock_outs", "blind_spots")},
+        **{key: {} for key in ("looks", "steps")},
+    }
+    said = describe(pd.DataFrame(columns=["sender", "receiver", "exact"]), found)
+    assert "keeps 0% of the difference on 1 held-out pairs" in said
+
+
+def test_an_empty_word_is_refused_where_nothing_is_asked_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = replace(tiny_config().model, mask="bidirectional", positions="learned")
+    for language, objective, model in (
+        ("copy", "sequence-to-sequence", tiny_config().model),
+        ("anbn", "masked", both),
+    ):
+        config = tiny_config(language=language, objective=objective, model=model, max_n=4, steps=1)
+        made = Run.create(tmp_path / objective, config)
+        train(made, "cpu")
+        assert main(["predict", str(made.path), ""]) == 2
+        assert f"the word is empty, and {objective} was taught" in capsys.readouterr().err
+        assert predict(made.model(), (), made.objective) == ([], False)
+
+
+def test_a_grammar_of_endless_words_says_nothing_of_numpy() -> None:
+    rules = [f"N{i} -> N{i + 1} N{i + 1}" for i in range(60)]
+    with pytest.raises(UserError, match="makes no word of up to 25 symbols"):
+        of_grammar("long", "\n".join([*rules, "N60 -> 'a'"]))  # a warning is an error here
+    with pytest.raises(UserError, match="or leave it out"):
+        of_grammar("features", "S -> 'a' [NUM=?n]")
+
+
+@pytest.mark.parametrize(
+    ("arrow", "says"),
+    [
+        ("@_EPSILON_SYMBOL_@\t@_EPSILON_SYMBOL_@", "reads nothing"),
+        ("@_IDENTITY_SYMBOL_@\t@_IDENTITY_SYMBOL_@", "reads any other symbol"),
+        ("a\ta\t0.5", "without a weight"),
+    ],
+)
+def test_an_automaton_of_hfst(tmp_path: Path, arrow: str, says: str) -> None:
+    file = tmp_path / "x.att"
+    file.write_text("0\t1\ta\ta\t0.000000\n1\t0.000000\n")
+    assert read_automaton(file)[0].accepts_input("a")
+    file.write_text(f"0\t1\t{arrow}\n1\n")
+    with pytest.raises(UserError, match=says):
+        read_automaton(file)
+
+
+def test_a_run_of_lines_is_fine_tuned_on_its_lines(tmp_path: Path) -> None:
+    corpus = tmp_path / "mine.tsv"
+    corpus.write_text("".join(f"{'AB'[n % 2]}\t{'x ' * n}y\n" for n in range(30)))
+    config = tiny_config(language="mine", objective="verdict", steps=1)
+    train(Run.create(tmp_path / "lines", config, corpus), "cpu")
+    out = tmp_path / "tuned"
+    assert main(["finetune", str(tmp_path / "lines"), "--out", str(out)]) == 0
+    (made,) = out.iterdir()
+    assert Run(made).corpus_bytes() == corpus.read_bytes()
+
+
+def test_a_table_of_somebody_else_is_kept(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text("a\n1\n")
+    Path("d/findings/data").mkdir(parents=True)
+    Path("d/findings/data/x.parquet").write_text("mine")
+    assert main(["report", "t.csv", *CSV]) == 2
+    assert "x.parquet is not of the lab" in capsys.readouterr().err
+    assert Path("d/findings/data/x.parquet").read_text() == "mine"
+
+
+def test_a_key_that_streamlit_keeps_fails_in_the_words_of_the_lab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("streamlit.error", lambda told, icon: said.append(told))
+    with explain_errors():
+        raise RuntimeError("of Streamlit") from UserError("the file is missing")
+    assert said == ["the file is missing"]
+
+
+def test_workers_that_do_not_start_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(**options: object) -> None:
+        signal.raise_signal(signal.SIGINT)  # Ctrl+C waits for Dask
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr("analyses.jobs.cluster.LocalCluster", fails)
+    with (
+        pytest.raises(UserError, match="did not start: ask for one, --workers 1"),
+        local_cluster(2),
+    ):
+        pass
+
+
+def test_ctrl_c_waits_until_the_workers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
+    class Started(nullcontext[None]):
+        def __init__(self, **options: object) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super().__init__()
+
+        def __exit__(self, *raised: object) -> None:
+            closed.append(True)
+
+    monkeypatch.setattr("analyses.jobs.cluster.LocalCluster", Started)
+    with pytest.raises(KeyboardInterrupt), local_cluster(2):
+        pass
+    assert closed == [True]
 
 
 def test_the_name_of_merged_words_is_nobodys() -> None:

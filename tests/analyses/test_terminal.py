@@ -70,7 +70,7 @@ def refuse(error: Exception) -> None:
 def test_a_fault_of_the_outside_is_one_line(
     error: Exception, part: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analyses.console._drop_output", lambda: None)
+    monkeypatch.setattr("analyses.console._drop", lambda stream: None)
     assert exit_status(lambda: refuse(error)) == 2
     said = capsys.readouterr().err
     assert part in said
@@ -122,7 +122,7 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
         (["train", "g", "--grammar", "S ⟶ 'a' S | 'b'"], "the grammar, line 1: there is no arrow"),
         (["train", "g" * 62, "--regex", "a*b"], f"'{'g' * 60}' is no name for a language: use "),
         (["sweep", ""], "'' is neither a file nor a sweep of the lab: "),
-        (["generate", "x", "--by-length"], "--by-length needs --beam: leave one of them out"),
+        (["generate", "x", "--by-length"], "--by-length needs --beam: give both, or none"),
         (["generate", "x", "--beam", "2", "--top-k", "3"], "--top-k says nothing beside --beam: "),
         (["generate", "x", "--decoders", "--beam", "2"], "--beam says nothing beside --decoders"),
         (

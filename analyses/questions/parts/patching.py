@@ -136,10 +136,9 @@ def _corrupted_words(language: Language, word: Word, options: Options) -> list[W
         return counterfactuals(language, word, options.pairs, options.seed)
     other = given(language, options.corrupted, word)
     if len(other) != len(word) or other == word:
-        raise UserError(
-            f"the corrupted word has {len(other)} symbols and the clean one {len(word)}: "
-            "give two different words of one length"
-        )
+        sizes = f"has {len(other)} symbols and the clean one {len(word)}"
+        fault = "is the clean one" if other == word else sizes
+        raise UserError(f"the corrupted word {fault}: give two different words of one length")
     return [other]
 
 

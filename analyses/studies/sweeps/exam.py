@@ -66,8 +66,8 @@ class Exam(BaseModel):
                 raise UserError(f"[test] has lengths and {name}: leave one out")
         if not length_range(self.lengths):
             raise UserError(
-                f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500"; the '
-                f"longest words have {MOST_SYMBOLS} symbols"
+                f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500", from '
+                f"1 to {MOST_SYMBOLS}, the smaller one first"
             )
         return self
 

@@ -69,7 +69,7 @@ WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
-    own = ("language", "regex", "symbols", "grammar", "rare", "recipe", "seed")
+    own = ("language", "regex", "symbols", "grammar", "rare", "recipe", "seed", "parent")
     types = {name: kind for name, kind in _types(TrainConfig).items() if name not in own}
     return {**types, MAX_LENGTH: int, SHIFTED: bool}
 

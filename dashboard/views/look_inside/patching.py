@@ -29,10 +29,7 @@ IN_LANGUAGE = {
     False: "Not in the language.",
     None: "Whether it is in the language is not known.",
 }
-DIRECTIONS = {
-    "restore": "clean into corrupted (restore)",
-    "break": "corrupted into clean (break)",
-}
+DIRECTIONS = {"restore": "clean into corrupted (restore)", "break": "corrupted into clean (break)"}
 
 
 def show() -> None:

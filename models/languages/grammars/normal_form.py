@@ -103,7 +103,7 @@ def normal_form(grammar: Grammar) -> NormalForm:
         kinds[1, live],
         made[live] @ chained.T,
         (rules.symbols * per) @ chained.T,
-        float(empty[0] / total[0]),
+        float(empty[0] / total[0]) if total[0] else 0.0,  # too long a word has no probability
     )
 
 
@@ -185,9 +185,7 @@ class _Rules:
 
 
 def _least(
-    size: int,
-    made: Callable[[Vector], Vector],
-    slope: Callable[[Vector], np.ndarray],
+    size: int, made: Callable[[Vector], Vector], slope: Callable[[Vector], np.ndarray]
 ) -> Vector:
     """The least solution of x = made(x), by Newton's method from 0 (Etessami and Yannakakis)."""
     values = np.zeros(size)

@@ -156,7 +156,8 @@ def _weight(text: str, line: int) -> float:
         value = math.nan
     if not math.isfinite(value) or value <= 0:
         raise UserError(
-            f"line {line}: the weight {text!r} is no number above 0: write one, as [0.5]"
+            f"line {line}: the weight {text!r} is no number above 0: write one, as [0.5], or "
+            "leave it out"
         )
     return value
 
