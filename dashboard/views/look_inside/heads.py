@@ -65,7 +65,7 @@ def _pairs(result: Answer) -> None:
     """The pairs that lose surely more, or less, together than the sum of both heads."""
     st.header("Pairs of heads", divider="gray")
     if not (pairs := result.findings["pairs"]):
-        st.markdown("No pair of heads surely loses more, or less, than the sum of its two heads.")
+        st.markdown("No two heads are shown to stand in for each other, or to be needed together.")
         return
     table = pd.DataFrame(pairs).rename(columns={"corrected": "p"})
     shares = dict.fromkeys(("together", "first", "second", "beyond"), "{:.1%}")
