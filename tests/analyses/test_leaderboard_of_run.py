@@ -259,7 +259,7 @@ def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> 
     controls = {"random values", "position alone", "the same on the untrained network"}
     assert (claim.grade, set(claim.controls), claim.n) == ("not weighed", controls, 1)
     untrained = case_of(run.untrained(), run.language, word, "uniform", options, 3)
-    values = explain(untrained, ["Shapley exact"], 3).query("scale == 'probability'")["value"]
+    values = explain(untrained, ["SHAP kernel"], 3).query("scale == 'probability'")["value"]
     own = answer.table.query("method == 'untrained'")["value"]
     assert own.tolist() == pytest.approx(values.tolist())
     assert "untrained" in explanations.chart(answer).to_json()
@@ -270,7 +270,7 @@ def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> 
 
 def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
     def said(measure: str | None) -> tuple[str, str]:
-        rows = [("Shapley exact", "probability", 0.9), ("position", "none", 0.95)]
+        rows = [("SHAP kernel", "probability", 0.9), ("position", "none", 0.95)]
         rows += [("chance", "none", 0.5), ("untrained", "none", 0.4)]
         table = pd.DataFrame(rows, columns=["method", "scale", "value"])
         table = table.assign(gain=None, completeness=None)
@@ -285,7 +285,7 @@ def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
     for measure, what in (("AUROC", "an AUROC"), ("cosine to the effects", "a cosine")):
         grade, told = said(measure)
         assert grade == "not weighed"
-        assert told.startswith('On "{ b", values by Shapley exact (probability) ')
+        assert told.startswith('On "{ b", values by SHAP kernel (probability) ')
         assert f"{what} of 0.90" in told
         assert beside in told
     grade, told = said(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +75,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     scores = judge(case, table, options.seed)
     hides = [METHODS[name].replaces for name in table["method"]]
     table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
-    control, own = as_control(untrained, claimed(names), SCALES[0], options.seed)
+    control, own = as_control(untrained, CLAIMED, SCALES[0], options.seed)
     table = pd.concat([table, control.assign(baseline=options.replacement)], ignore_index=True)
     scores = pd.concat([scores, own], ignore_index=True)
     table.insert(6, "symbol", [word[p] for p in table["position"]])
@@ -101,14 +101,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=plain(found))
 
 
-UNTRAINED = "untrained"
-"""The control that is a method, asked of the untrained network."""
-
-
-def claimed(names: Collection[str]) -> str:
-    """The method of which something is claimed on one word, whatever the numbers are: exact values
-    where they can be had."""
-    return "Shapley exact" if "Shapley exact" in names else "SHAP kernel"
+CLAIMED, UNTRAINED = "SHAP kernel", "untrained"
+"""The method of which something is claimed on one word, whatever the numbers are; and the control
+that is a method, asked of the untrained network."""
 
 
 def as_control(
@@ -229,7 +224,7 @@ CONTROLS = {
 
 
 def claims(answer: Answer) -> list[Claim]:
-    """How right exact Shapley values are on the word, beside their controls; and what attention can
+    """How right SHAP's kernel is on the word, beside its controls; and what attention can
     be without another verdict. One word proves nothing about a method."""
     found = answer.findings
     scores, word = pd.DataFrame(found["agreement"]), f'"{" ".join(found["word"])}"'
@@ -248,7 +243,7 @@ def claims(answer: Answer) -> list[Claim]:
     if measure is None:
         return [base]
     by = scores.set_index(["method", "scale"])[measure].astype(float)
-    own = claimed(scores["method"].tolist()), SCALES[0]
+    own = CLAIMED, SCALES[0]
     return [
         replace(
             base,

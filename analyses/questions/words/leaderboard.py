@@ -302,8 +302,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
         {"no difference": 0.0},
         "+.2f",
         notes=[
-            f"{measure}: {', '.join(levels)}. Other words chose it among {len(_asked(grid))} "
-            "methods, each with its scale.",
+            f"{measure}: {', '.join(levels)}.",
             *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
         ],
         unweighed="" if enough else f"It takes {FEWEST} words to judge a method.",
@@ -320,14 +319,10 @@ def _ranked(table: pd.DataFrame, kind: str) -> tuple[str, pd.DataFrame] | None:
     return measure, part.pivot_table(measure, "text", ROW, sort=False)
 
 
-def _asked(grid: pd.DataFrame) -> list[tuple[str, str]]:
-    """The columns of a grid that are no controls."""
-    return [at for at in grid if at[0] in METHODS and METHODS[at[0]].family != "control"]
-
-
 def _best(grid: pd.DataFrame) -> tuple[str, str]:
     """Which method is best on every other word."""
-    best: tuple[str, str] = grid.iloc[::2][_asked(grid)].mean().idxmax()
+    asked = [at for at in grid if at[0] in METHODS and METHODS[at[0]].family != "control"]
+    best: tuple[str, str] = grid.iloc[::2][asked].mean().idxmax()
     return best
 
 
