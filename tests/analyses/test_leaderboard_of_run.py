@@ -302,7 +302,7 @@ def test_replacements(run: Run) -> None:
     assert np.bincount(even.ravel())[FIRST_SYMBOL_ID:] / even.size == pytest.approx(1 / 8, abs=0.01)
     data = replacements(known, 5, "data", 200, 0)
     assert 0.35 < known.labels(words(data)).mean() < 0.65  # members and near misses
-    with pytest.raises(UserError, match="unknown replacement 'none': choose one of uniform, data"):
+    with pytest.raises(UserError, match="--replacement is 'none': choose one of uniform, data"):
         explanations.Options(replacement="none")  # type: ignore[arg-type]  # the mistake
 
 
