@@ -12,7 +12,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
-from analyses.charts.theme import TRAINED, UNTRAINED, figures
+from analyses.charts.marks import bars
+from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Bias as Options
 from analyses.questions.behaviour.accuracy import RIGHT
@@ -98,20 +99,16 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A bar per model: the share that goes by the language's own rule; one half is no rule."""
-    base = alt.Chart(table).encode(
-        y=alt.Y("model:N", title=None, sort=["trained", "untrained"]),
-        tooltip=["model", "words", *figures("by_rule", "low", "high", "agreeing")],
+    picture = bars(
+        table,
+        share(alt.X, "by_rule", "by the language's own rule, where the rules differ"),
+        alt.Y("model:N", title=None, sort=["trained", "untrained"]),
+        ["model", "words", *figures("by_rule", "low", "high", "agreeing")],
+        by_model(shown=False),
+        step=26,
     )
-    x = alt.X("by_rule:Q", title="by the language's own rule, where the rules differ")
-    bars = base.mark_bar().encode(
-        x=x.scale(domain=[0, 1]).axis(format="%"),
-        color=alt.Color("model:N", legend=None).scale(
-            domain=["trained", "untrained"], range=[TRAINED, UNTRAINED]
-        ),
-    )
-    ends = base.mark_rule().encode(x="low:Q", x2="high:Q")
     half = alt.Chart(pd.DataFrame({"half": [0.5]})).mark_rule(strokeDash=[4, 3]).encode(x="half:Q")
-    return (bars + ends + half).properties(width=360, height=alt.Step(26))
+    return (picture + half).properties(width=360)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import by_model, figures
+from analyses.charts.marks import curve, panels
+from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Depths as Options
 from analyses.questions.behaviour.pooled import pooled
@@ -168,18 +169,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel per kind: the share by depth, with its interval, trained and untrained."""
-    panels: list[ChartType] = []
-    for kind in table["kind"].unique():
-        base = alt.Chart(table[table["kind"] == kind]).encode(
-            x=alt.X("depth:O", title="depth of embedding").axis(labelAngle=0),
-            color=by_model(),
-            tooltip=["model", "depth", "words", *figures("value", "low", "high", "in_window")],
-        )
-        y = alt.Y("value:Q", title=None).scale(domain=[0, 1]).axis(format="%")
-        lines = base.mark_line(point=alt.OverlayMarkDef(size=50)).encode(y=y)
-        rules = base.mark_rule().encode(y="low:Q", y2="high:Q")
-        panels.append((rules + lines).properties(title=KINDS[kind], width=230, height=180))
-    return alt.hconcat(*panels)
+    x = alt.X("depth:O", title="depth of embedding").axis(labelAngle=0)
+    tips = ["model", "depth", "words", *figures("value", "low", "high", "in_window")]
+    drawn = (
+        (KINDS[kind], curve(rows, x, share(alt.Y, "value"), tips, by_model()))
+        for kind, rows in table.groupby("kind", sort=False)
+    )
+    return panels(((kind, each.properties(width=230, height=180)) for kind, each in drawn), 3)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

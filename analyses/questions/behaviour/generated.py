@@ -11,7 +11,8 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import Progress, quiet
-from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import bars, dots, points
+from analyses.charts.theme import TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim
 from analyses.questions.behaviour.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
 from interp.statistics import brackets, wilson
@@ -276,35 +277,25 @@ def beam_steps(
 
 def beam_chart(table: pd.DataFrame) -> ChartType:
     """The tree of hypotheses: a column per step, a line from each to what it goes on from."""
-    words = table.assign(
-        state=np.where(~table["kept"], "dropped", np.where(table["ended"], "ended", "kept"))
-    )
-    begun = words[~words["ended"]].set_index(["step", "word"])["rank"]
-    lines = words[words["step"] > 1].copy()
-    before = [
-        (step - 1, parent) for step, parent in zip(lines["step"], lines["parent"], strict=True)
-    ]
-    lines["from_step"] = lines["step"] - 1
-    lines["from_rank"] = [begun.get(each, 1) for each in before]
     states = ["kept", "ended", "dropped"]
-    colour = alt.Color("state:N", title=None).scale(
-        domain=states, range=[TRAINED, "#e69f00", UNTRAINED]
-    )
-    tips: list[str | alt.Tooltip] = ["word", "token", *figures("score"), "state", "in_language"]
-    x = alt.X("step:Q", title="step").axis(tickMinStep=1, format="d")
-    y = alt.Y("rank:Q", title="rank").scale(reverse=True).axis(tickMinStep=1, format="d")
-    rules = (
-        alt.Chart(lines)
-        .mark_rule(strokeWidth=1.5)
-        .encode(x="from_step:Q", y="from_rank:Q", x2="step:Q", y2="rank:Q", color=colour)
-    )
-    base = alt.Chart(words).encode(x=x, y=y, tooltip=tips)
-    points = base.mark_circle(size=320, opacity=1).encode(color=colour.legend(orient="top"))
-    tokens = max(words["token"].str.len().max(), 2)
-    names = base.mark_text(fontSize=12, dy=-16).encode(text="token:N")
-    steps, ranks = int(words["step"].max()), int(words["rank"].max())
-    size = {"width": max(300, steps * max(60, 8 * int(tokens))), "height": max(120, 52 * ranks)}
-    return (rules + points + names).properties(**size)
+    state = np.where(~table["kept"], "dropped", np.where(table["ended"], "ended", "kept"))
+    words = table.assign(state=state)
+    begun = words[~words["ended"]].set_index(["step", "word"])["rank"]
+    lines = words[words["step"] > 1]
+    before = zip(lines["step"] - 1, lines["parent"], strict=True)
+    lines = lines.assign(from_step=lines["step"] - 1, from_rank=[begun.get(b, 1) for b in before])
+    colour = colours("state", states, [TRAINED, "#e69f00", UNTRAINED])
+    tips = ["word", "token", *figures("score"), "state", "in_language"]
+    whole = alt.Axis(tickMinStep=1, format="d")
+    x = alt.X("step:Q", title="step", axis=whole)
+    y = alt.Y("rank:Q", title="rank", axis=whole).scale(reverse=True)
+    back = alt.Chart(lines).mark_rule(strokeWidth=1.5)
+    rules = back.encode(x="from_step:Q", y="from_rank:Q", x2="step:Q", y2="rank:Q", color=colour)
+    names = alt.Chart(words).mark_text(fontSize=12, dy=-16).encode(x=x, y=y, text="token:N")
+    longest, steps = int(max(words["token"].str.len().max(), 2)), int(words["step"].max())
+    width, height = max(300, steps * max(60, 8 * longest)), max(120, 52 * int(words["rank"].max()))
+    points = dots(words, x, y, tips, colour, ends=None, size=320, opacity=1)
+    return (rules + points + names).properties(width=width, height=height)
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
@@ -340,25 +331,16 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """The share of right words of each decoder, with its interval."""
-    base = alt.Chart(table).encode(
-        y=alt.Y("decoder:N", sort=table["decoder"].tolist(), title=None).axis(labelLimit=200),
-        tooltip=[
-            "decoder",
-            "words",
-            *figures("grammatical", "low", "high"),
-            "different",
-            "lengths",
-        ],
-    )
-    points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("grammatical:Q", title="share of words in the language").scale(domain=[0, 1]),
-        color=alt.Color("kind:N", title=None)
-        .scale(domain=["drawn", "search", "control"], range=[TRAINED, "#e69f00", UNTRAINED])
-        .legend(orient="top"),
-        shape=alt.Shape("kind:N", title=None).scale(domain=["drawn", "search", "control"]),
-    )
-    rules = base.mark_rule(color=QUIET).encode(x="low:Q", x2="high:Q")
-    return (rules + points).properties(width=520, height=alt.Step(22))
+    kinds = ["drawn", "search", "control"]
+    return points(
+        table,
+        alt.X("grammatical:Q", title="share of words in the language").scale(domain=[0, 1]),
+        named(alt.Y, "decoder", table["decoder"].tolist(), labelLimit=200),
+        ["decoder", "words", *figures("grammatical", "low", "high"), "different", "lengths"],
+        colours("kind", kinds, [TRAINED, "#e69f00", UNTRAINED]),
+        step=22,
+        shape=alt.Shape("kind:N", title=None).scale(domain=kinds),
+    ).properties(width=520)
 
 
 def after(run: Run, word: Word, choice: Choice) -> pd.DataFrame:
@@ -384,19 +366,14 @@ def after(run: Run, word: Word, choice: Choice) -> pd.DataFrame:
 def after_chart(table: pd.DataFrame) -> ChartType:
     """A bar for each token before, and one after the choice; of many tokens the likeliest."""
     likely = table[["before", "after"]].max(axis=1).nlargest(MOST_BARS).index
-    table = table.loc[sorted(likely)]
-    long = table.melt(["token", "allowed"], ["before", "after"], "when", "probability")
-    return (
-        alt.Chart(long)
-        .mark_bar()
-        .encode(
-            x=alt.X("probability:Q").scale(domain=[0, 1]),
-            y=alt.Y("token:N", sort=table["token"].tolist(), title=None),
-            yOffset=alt.YOffset("when:N", sort=["before", "after"]),
-            color=alt.Color("when:N", title=None, sort=["before", "after"])
-            .scale(domain=["before", "after"], range=[UNTRAINED, TRAINED])
-            .legend(orient="top"),
-            tooltip=["token", "when", *figures("probability"), "allowed"],
-        )
-        .properties(width=420, height=alt.Step(12))
-    )
+    table, when = table.loc[sorted(likely)], ["before", "after"]
+    return bars(
+        table.melt(["token", "allowed"], when, "when", "probability"),
+        alt.X("probability:Q").scale(domain=[0, 1]),
+        alt.Y("token:N", sort=table["token"].tolist(), title=None),
+        ["token", "when", *figures("probability"), "allowed"],
+        colours("when", when, [UNTRAINED, TRAINED]),
+        ends=None,
+        step=12,
+        yOffset=alt.YOffset("when:N", sort=when),
+    ).properties(width=420)

@@ -17,7 +17,8 @@ from altair.typing import ChartType
 from jaxtyping import Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import bars, curve
+from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, colours, figures, share
 from analyses.claims import Claim
 from analyses.needs import Need, require
 from analyses.options.behaviour import InContext as Options
@@ -206,20 +207,16 @@ def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
 
 def panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
     """Accuracy by the number of examples, of prompts by rules of one kind."""
-    colours = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
-    own = table[(table["rules"] == rules) & (table["query"] == query)]
-    base = alt.Chart(own, title=f"{rules} rules").encode(
-        x=alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
-        color=alt.Color("model:N", title=None)
-        .scale(domain=list(MODELS), range=colours)
-        .legend(orient="top", columns=3),
-        tooltip=["model", "examples", *figures("accuracy", "low", "high"), "prompts"],
-    )
-    y = alt.Y("accuracy:Q", title="right answers").scale(domain=[0, 1]).axis(format="%")
-    network = base.transform_filter(alt.datum.model == "trained")
-    return (
-        base.mark_line(point=True).encode(y=y) + network.mark_rule().encode(y="low:Q", y2="high:Q")
-    ).properties(width=260, height=230)
+    own = table[(table["rules"] == rules) & (table["query"] == query)].copy()
+    own.loc[own["model"] != "trained", ["low", "high"]] = np.nan
+    colors = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
+    return curve(
+        own,
+        alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
+        share(alt.Y, "accuracy", "right answers"),
+        ["model", "examples", *figures("accuracy", "low", "high"), "prompts"],
+        colours("model", list(MODELS), colors, columns=3),
+    ).properties(width=260, height=230, title=f"{rules} rules")
 
 
 # -- one prompt ---------------------------------------------------------------------------------
@@ -282,20 +279,16 @@ def one_prompt(run: Run, word: Word) -> pd.DataFrame:
 def chart_of_one(table: pd.DataFrame) -> ChartType:
     """Bars by answer, a colour for each model."""
     order = list(dict.fromkeys(table["model"]))
-    return (
-        alt.Chart(table)
-        .mark_bar()
-        .encode(
-            x=alt.X("answer:N", title="answer").axis(labelAngle=0),
-            xOffset=alt.XOffset("model:N", sort=order),
-            y=alt.Y("probability:Q", title=None).scale(domain=[0, 1]).axis(format="%"),
-            color=alt.Color("model:N", title=None, sort=order)
-            .scale(domain=order, range=[TRAINED, SEVERAL[2], SEVERAL[1], UNTRAINED])
-            .legend(orient="top", columns=2),
-            tooltip=["model", "answer", *figures("probability")],
-        )
-        .properties(width=420, height=220)
-    )
+    colors = [TRAINED, SEVERAL[2], SEVERAL[1], UNTRAINED]
+    return bars(
+        table,
+        share(alt.X, "probability"),
+        alt.Y("answer:N", title="answer"),
+        ["model", "answer", *figures("probability")],
+        colours("model", order, colors, columns=2),
+        ends=None,
+        yOffset=alt.YOffset("model:N", sort=order),
+    ).properties(width=420)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,8 @@ from altair.typing import ChartType
 from jaxtyping import Bool, Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import curve
+from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.behaviour import Perplexity as Options
 from analyses.questions.behaviour import hidden
@@ -321,23 +322,17 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 def chart(table: pd.DataFrame) -> ChartType:
     """The excess loss by length or depth, of the trained model and the controls."""
     by = table["by"].iloc[0]
-    colours = [TRAINED, UNTRAINED, SEVERAL[1], SEVERAL[2]]
-    ends = {name: table[name].clip(lower=LEAST_SHOWN) for name in ("kl", "low", "high")}
-    drawn = table.assign(**{f"shown_{name}": values for name, values in ends.items()})
-    base = alt.Chart(drawn).encode(
-        x=alt.X("group:Q", title="symbols" if by == "length" else "depth of embedding").axis(
-            tickMinStep=1, format="d"
-        ),
-        color=alt.Color("model:N", title=None)
-        .scale(domain=["trained", *CONTROLS], range=colours)
-        .legend(orient="top"),
-        tooltip=["model", "group", "words", *figures("kl", "low", "high", "entropy")],
-    )
+    ends = {f"shown_{c}": table[c].clip(lower=LEAST_SHOWN) for c in ("kl", "low", "high")}
+    title = "symbols" if by == "length" else "depth of embedding"
     y = alt.Y("shown_kl:Q", title="excess loss (nats a token)").scale(type="log")
-    y = y.axis(values=[10.0**power for power in range(-4, 2)])
-    lines = base.mark_line(point=alt.OverlayMarkDef(size=40)).encode(y=y)
-    rules = base.mark_rule().encode(y="shown_low:Q", y2="shown_high:Q")
-    return (rules + lines).properties(width=420, height=260)
+    return curve(
+        table.assign(**ends),
+        alt.X("group:Q", title=title).axis(tickMinStep=1, format="d"),
+        y.axis(values=[10.0**power for power in range(-4, 2)]),
+        ["model", "group", "words", *figures("kl", "low", "high", "entropy")],
+        colours("model", ["trained", *CONTROLS], [TRAINED, UNTRAINED, *SEVERAL[1:3]]),
+        ("shown_low", "shown_high"),
+    ).properties(width=420, height=260)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

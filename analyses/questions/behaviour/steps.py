@@ -16,7 +16,8 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, UNTRAINED, figures
+from analyses.charts.marks import bars
+from analyses.charts.theme import SEVERAL, UNTRAINED, colours, figures, named, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Steps as Options
 from analyses.questions.behaviour.targets import greedy
@@ -119,21 +120,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 def chart(table: pd.DataFrame) -> ChartType:
     """What follows an edited step, and what follows a true one."""
     shown = table.assign(of=table["model"] + ", " + table["steps"])
-    base = alt.Chart(shown).encode(
-        y=alt.Y("way:N", sort=list(WAYS), title=None).axis(labelLimit=260),
-        yOffset=alt.YOffset("of:N", sort=None),
-        tooltip=["of", "way", *figures("share", "low", "high"), "pairs"],
-    )
     order = list(dict.fromkeys(shown["of"]))
-    colours = [SEVERAL[0], SEVERAL[2], UNTRAINED, "#6b7078"]
-    bars = base.mark_bar().encode(
-        x=alt.X("share:Q", title="share of the pairs").scale(domain=[0, 1]).axis(format="%"),
-        color=alt.Color("of:N", title=None, sort=order)
-        .scale(domain=order, range=colours)
-        .legend(orient="top"),
-    )
-    ends = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
-    return (bars + ends).properties(width=420, height=alt.Step(14))
+    return bars(
+        shown,
+        share(alt.X, "share", "share of the pairs"),
+        named(alt.Y, "way", list(WAYS)),
+        ["of", "way", *figures("share", "low", "high"), "pairs"],
+        colours("of", order, [SEVERAL[0], SEVERAL[2], UNTRAINED, "#6b7078"]),
+        yOffset=alt.YOffset("of:N", sort=None),
+    ).properties(width=420)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import curve, panels
+from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures, share
 from analyses.claims import Claim
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
@@ -306,28 +307,16 @@ def chart(table: pd.DataFrame) -> ChartType:
         "forced": "tokens right after the true ones",
         "running": "tokens right after its own",
     }
-    long = table.melt(
-        ["model", "group", "pairs"], list(names), var_name="measure", value_name="share"
-    )
-    for name, ends in INTERVALS.items():
-        long.loc[long["measure"] == name, ["from", "to"]] = table[list(ends)].to_numpy()
-    colours = [TRAINED, UNTRAINED, SEVERAL[1]]
     title = "symbols of the source" if by == "length" else "place in the target"
-    panels = []
+    x = alt.X("group:Q", title=title).axis(tickMinStep=1, format="d")
+    color = colours("model", ["trained", *CONTROLS], [TRAINED, UNTRAINED, SEVERAL[1]])
+    drawn = {}
     for name, shown in names.items():
-        base = alt.Chart(long[long["measure"] == name], title=shown).encode(
-            x=alt.X("group:Q", title=title).axis(tickMinStep=1, format="d"),
-            color=alt.Color("model:N", title=None)
-            .scale(domain=["trained", *CONTROLS], range=colours)
-            .legend(orient="top"),
-            tooltip=["model", "group", "pairs", *figures("share", "from", "to")],
-        )
-        y = alt.Y("share:Q", title=None).scale(domain=[0, 1]).axis(format="%")
-        layers = [base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(y=y)]
-        if name in INTERVALS:
-            layers.append(base.mark_rule().encode(y="from:Q", y2="to:Q"))
-        panels.append(alt.layer(*layers).properties(width=230, height=200))
-    return alt.hconcat(*panels)
+        ends = INTERVALS.get(name)
+        tips = ["model", "group", "pairs", *figures(name, *(ends or ()))]
+        picture = curve(table, x, share(alt.Y, name), tips, color, ends)
+        drawn[shown] = picture.properties(width=230, height=200)
+    return panels(drawn, columns=3)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
