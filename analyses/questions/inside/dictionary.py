@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import altair as alt
 import pandas as pd
@@ -18,7 +18,8 @@ from analyses.answers import (
     plain,
     quiet,
 )
-from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import points
+from analyses.charts.theme import QUIET, by_model, figures
 from analyses.claims import Claim
 from analyses.options.inside import Dictionary as Asked
 from analyses.options.inside import DictionaryKind
@@ -210,39 +211,27 @@ def chart(table: pd.DataFrame) -> ChartType:
 def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
     """By measure, the value of every kind, with chance as a line. What is worse than 0 is drawn
     there."""
-    widths = table["width"].unique().tolist()
     rows = table[(table["model"] != CHANCE) & table["value"].notna()]
-    kinds = rows["kind"].unique().tolist()
-    names = ["trained", "untrained"]
+    kinds, several = rows["kind"].unique().tolist(), table["width"].nunique() > 1
+    width = alt.Shape("width:O", title="latents asked for")
+    apart: dict[str, Any] = {"yOffset": alt.YOffset("width:O"), "shape": width} if several else {}
     found: dict[str, Panel] = {}
     for measure in [m for m in MEASURES if m in set(rows["measure"])]:
-        own = rows[rows["measure"] == measure]
         whole = alt.Undefined if measure in COUNTED else [0, 1]
         x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=5))
-        x = x.scale(domain=whole, clamp=measure not in COUNTED)
-        base = alt.Chart(own).encode(
-            y=alt.Y("kind:N", sort=kinds, title=None),
-            yOffset=alt.YOffset("width:O") if len(widths) > 1 else alt.Undefined,
-            color=alt.Color("model:N", title=None)
-            .scale(domain=names, range=[TRAINED, UNTRAINED])
-            .legend(alt.Legend(orient="top") if legend else None),
-            tooltip=["kind", "model", "width", "latents", *figures("value", "low", "high")],
+        picture = points(
+            rows[rows["measure"] == measure],
+            x.scale(domain=whole, clamp=measure not in COUNTED),
+            alt.Y("kind:N", sort=kinds, title=None),
+            ["kind", "model", "width", "latents", *figures("value", "low", "high")],
+            by_model(shown=legend),
+            **apart,
         )
-        shape = (
-            alt.Shape("width:O", title="latents asked for") if len(widths) > 1 else alt.Undefined
-        )
-        points = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
-        layers: list[alt.Chart] = [
-            base.mark_rule().encode(x=alt.X("low:Q", title=None), x2="high:Q"),
-            points,
-        ]
         chance = table[(table["model"] == CHANCE) & (table["measure"] == measure)]
         if chance["value"].notna().any():
             line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
-            layers.append(line.encode(x=alt.X("value:Q", title=None)))
-        found[measure] = alt.layer(*layers).properties(
-            title=measure, width=180, height=alt.Step(18)
-        )
+            picture += line.encode(x=alt.X("value:Q", title=None))
+        found[measure] = picture.properties(title=measure, width=180)
     return found
 
 

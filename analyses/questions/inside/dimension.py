@@ -8,7 +8,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
-from analyses.charts.theme import by_model, figures
+from analyses.charts.marks import curve
+from analyses.charts.theme import by_model, figures, named
 from analyses.claims import Claim
 from analyses.options.inside import Dimension as Options
 from analyses.script import script
@@ -77,18 +78,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """The participation ratio by site, of the trained and the untrained model."""
-    base = alt.Chart(table).encode(
-        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
-            labelAngle=-30, labelOverlap=False
-        ),
-        color=by_model(),
-        tooltip=["model", "site", *figures("value", "low", "high"), "d_model", "states"],
-    )
-    y = alt.Y("value:Q", title="effective dimension").scale(domainMin=0)
-    line = base.mark_line(point=True).encode(y=y)
-    return alt.layer(base.mark_rule().encode(y="low:Q", y2="high:Q"), line).properties(
-        width=320, height=200
-    )
+    return curve(
+        table,
+        named(alt.X, "site", table["site"].unique().tolist(), labelAngle=-30),
+        alt.Y("value:Q", title="effective dimension").scale(domainMin=0),
+        ["model", "site", *figures("value", "low", "high"), "d_model", "states"],
+        by_model(),
+    ).properties(width=320, height=200)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,8 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from analyses.charts.theme import QUIET, SEVERAL, TRAINED, figures
+from analyses.charts.marks import dots, heat
+from analyses.charts.theme import QUIET, TRAINED, colours, figures
 from analyses.options.inside import Probing
 from analyses.questions.inside.probing import examples
 from interp.probing.linear import Kind, fit_linear, many_small_fits
@@ -76,27 +77,27 @@ def _projected(z: np.ndarray, y: np.ndarray, new: np.ndarray, kind: Kind) -> dic
 def truth_chart(rows: pd.DataFrame) -> ChartType:
     """What the probe reads, by the true value: points about the diagonal, or a confusion table."""
     if rows["kind"].iloc[0] == "category":
-        share = rows.groupby(["value", "read"]).size().rename("count").reset_index()
-        share["share"] = share["count"] / share.groupby("value")["count"].transform("sum")
-        base = alt.Chart(share).encode(
-            x=alt.X("value:O", title="truth").axis(labelAngle=0), y=alt.Y("read:O", title="read")
-        )
-        cells = base.mark_rect().encode(
-            color=alt.Color("share:Q", title="share").scale(domain=[0, 1], scheme="blues"),
-            tooltip=["value", "read", "count", alt.Tooltip("share:Q", format=".1%")],
-        )
-        return cells.properties(width=240, height=240)
+        counts = rows.groupby(["value", "read"]).size().rename("count").reset_index()
+        counts["share"] = counts["count"] / counts.groupby("value")["count"].transform("sum")
+        return heat(
+            counts,
+            alt.X("value:O", title="truth").axis(labelAngle=0),
+            alt.Y("read:O", title="read"),
+            ["value", "read", "count", alt.Tooltip("share:Q", format=".1%")],
+            alt.Color("share:Q", title="share").scale(domain=[0, 1], scheme="blues"),
+        ).properties(width=240, height=240)
     ends = [float(rows["value"].min()), float(rows["value"].max())]
-    line = alt.Chart(pd.DataFrame({"value": ends, "read": ends}))
-    points = alt.Chart(rows).mark_circle(size=18, opacity=0.35, color=TRAINED)
-    return (
-        points.encode(
-            x=alt.X("value:Q", title="truth"),
-            y=alt.Y("read:Q", title="read"),
-            tooltip=["value", *figures("read", digits=2), "length", "position"],
-        )
-        + line.mark_line(color=QUIET, strokeDash=[2, 2]).encode(x="value:Q", y="read:Q")
-    ).properties(width=240, height=240)
+    line = alt.Chart(pd.DataFrame({"value": ends})).mark_line(color=QUIET, strokeDash=[2, 2])
+    points = dots(
+        rows,
+        alt.X("value:Q", title="truth"),
+        alt.Y("read:Q", title="read"),
+        ["value", *figures("read", digits=2), "length", "position"],
+        alt.value(TRAINED),
+        ends=None,
+        size=18,
+    )
+    return (points + line.encode(x="value:Q", y="value:Q")).properties(width=240, height=240)
 
 
 def errors_chart(rows: pd.DataFrame) -> ChartType:
@@ -116,19 +117,17 @@ def errors_chart(rows: pd.DataFrame) -> ChartType:
 
 def projection_chart(rows: pd.DataFrame, how: str, target: str) -> ChartType:
     """The activations in two dimensions, coloured by the truth."""
-    category = rows["kind"].iloc[0] == "category"
-    colour = alt.Color("value:N" if category else "value:Q", title=target)
-    few = rows["value"].nunique() <= len(SEVERAL)
-    named = {"range": SEVERAL} if few else {"scheme": "tableau20"}
-    colour = colour.scale(**named) if category else colour.scale(scheme="viridis")
-    return (
-        alt.Chart(rows)
-        .mark_circle(size=26, opacity=0.6)
-        .encode(
-            x=alt.X(f"{how} 1:Q", title="first").axis(labels=False, ticks=False),
-            y=alt.Y(f"{how} 2:Q", title="second").axis(labels=False, ticks=False),
-            color=colour,
-            tooltip=["value", "length", "position"],
-        )
-        .properties(width=420, height=320)
-    )
+    color = alt.Color("value:Q", title=target).scale(scheme="viridis")
+    if rows["kind"].iloc[0] == "category":
+        color = colours("value", sorted(set(rows["value"])), title=target, orient="right")
+    bare = alt.Axis(labels=False, ticks=False)
+    x, y = f"{how} 1:Q", f"{how} 2:Q"
+    return dots(
+        rows,
+        alt.X(x, title="first", axis=bare),
+        alt.Y(y, title="second", axis=bare),
+        ["value", "length", "position"],
+        color,
+        ends=None,
+        size=26,
+    ).properties(width=420, height=320)

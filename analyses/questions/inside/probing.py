@@ -22,7 +22,8 @@ from joblib import Parallel, delayed
 
 from analyses.activations import kept_activations
 from analyses.answers import Answer, Planned, Progress, Question, quiet
-from analyses.charts.theme import CHOSEN, figures
+from analyses.charts.marks import heat
+from analyses.charts.theme import figures, named
 from analyses.claims import Claim
 from analyses.options.inside import Probing as Options
 from analyses.registry import BUILT_IN
@@ -340,39 +341,35 @@ def heatmap(
     """
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     shown = shown[shown["model"].isin(["trained", "untrained", "shuffled labels", "control task"])]
-    if target is not None:
+    row = "model"
+    if target is None:
+        row = "target"
+    else:
         shown = shown[shown["target"] == target]
     sites, coded = list(dict.fromkeys(shown["site"])), method == "online code"
-    row = "target" if target is None else "model"
-    scale = alt.Scale(domain=[0, 1], clamp=True, scheme="viridis")
-    if coded:
-        most = max(2.0, float(shown["score"].max()))
-        scale = alt.Scale(type="log", domain=[1, most], clamp=True, scheme="viridis")
+    most = max(2.0, float(shown["score"].max())) if coded else 1.0
+    domain = [1, most] if coded else [0, 1]
+    scale = alt.Scale(
+        type="log" if coded else "linear", domain=domain, clamp=True, scheme="viridis"
+    )
     bright = most**0.6 if coded else 0.6
-    base = alt.Chart(shown).encode(
-        x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-40, labelOverlap=False),
-        y=alt.Y(f"{row}:N", sort=list(dict.fromkeys(shown[row])), title=None),
-        tooltip=[
-            *("model", "site", "target", "metric"),
-            *figures("score"),
-            "n_test:Q",
-        ],
-    )
-    title = "uniform / online bits" if coded else "R2 / accuracy"
-    cells = base.mark_rect().encode(color=alt.Color("score:Q", title=title, scale=scale))
-    text = base.mark_text(fontSize=12).encode(
-        text=alt.Text("score:Q", format=".1f" if coded else ".2f"),
-        color=alt.condition(alt.datum.score > bright, alt.value("black"), alt.value("white")),
-    )
-    size = {"width": 46 * len(sites), "height": 26 * shown[row].nunique()}
+    picture = heat(
+        shown,
+        named(alt.X, "site", sites, labelAngle=-40),
+        alt.Y(f"{row}:N", sort=list(dict.fromkeys(shown[row])), title=None),
+        ["model", "site", "target", "metric", *figures("score"), "n_test"],
+        alt.Color(
+            "score:Q", title="uniform / online bits" if coded else "R2 / accuracy", scale=scale
+        ),
+        alt.Text("score:Q", format=".1f" if coded else ".2f"),
+        alt.condition(alt.datum.score > bright, alt.value("black"), alt.value("white")),
+        framed=alt.FieldEqualPredicate(field="site", equal=marked or "") if target else None,
+        click="site" if target else None,
+        edge=False,
+    ).properties(width=46 * len(sites), height=26 * shown[row].nunique())
     if target is None:
-        panels = (cells + text).properties(**size)
-        return panels.facet(row=alt.Row("model:N", sort=["trained"], title=None))
-    frame = base.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3).transform_filter(
-        alt.FieldEqualPredicate(field="site", equal=marked or "")
-    )
-    click = alt.selection_point(name="cell", fields=["site"], empty=False)
-    return (cells.add_params(click) + text + frame).properties(**size)
+        return picture.facet(row=alt.Row("model:N", sort=["trained"], title=None))
+    return picture
 
 
 QUESTION = Question(

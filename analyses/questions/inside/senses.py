@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import by_model, figures
+from analyses.charts.marks import curve
+from analyses.charts.theme import by_model, figures, named, share
 from analyses.claims import Claim
 from analyses.options.inside import Senses as Options
 from analyses.script import script
@@ -194,17 +195,13 @@ def _claim(own: pd.DataFrame) -> Claim:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel per word: accuracy by site, of the trained and the untrained model."""
-    base = alt.Chart(table).encode(
-        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
-            labelAngle=-30, labelOverlap=False
-        ),
-        color=by_model(),
-        tooltip=["word", "senses", "model", "site", *figures("value", "low", "high", "within")],
-    )
-    y = alt.Y("value:Q", title="balanced accuracy").scale(domain=[0, 1]).axis(format="%")
-    lines = base.mark_line(point=alt.OverlayMarkDef(size=50)).encode(y=y)
-    rules = base.mark_rule().encode(y="low:Q", y2="high:Q")
-    panel = alt.layer(rules, lines).properties(width=180, height=180)
+    panel = curve(
+        table,
+        named(alt.X, "site", table["site"].unique().tolist(), labelAngle=-30),
+        share(alt.Y, "value", "balanced accuracy"),
+        ["word", "senses", "model", "site", *figures("value", "low", "high", "within")],
+        by_model(),
+    ).properties(width=180, height=180)
     return panel.facet(column=alt.Column("word:N", title=None))
 
 

@@ -22,7 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import points
+from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
@@ -223,22 +224,17 @@ def _claim(rows: pd.DataFrame) -> Claim:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel for each fact: the score of each pooling, beside the controls."""
-    rows = table.assign(left=table["low"].clip(0, 1), right=table["high"].clip(0, 1))
-    rows = rows.assign(at=table["score"].clip(0, 1))
-    poolings = rows["pooling"].unique().tolist()
+    shown = {"at": "score", "left": "low", "right": "high"}
+    rows = table.assign(**{new: table[old].clip(0, 1) for new, old in shown.items()})
     names = ["trained", "untrained", "control task"]
-    base = alt.Chart(rows[rows["model"].isin(names)]).encode(
-        y=alt.Y("pooling:N", sort=poolings, title=None),
-        color=alt.Color("model:N", title=None)
-        .scale(domain=names, range=[TRAINED, UNTRAINED, CHOSEN])
-        .legend(orient="top"),
-        tooltip=["pooling", "fact", "model", "site", "metric", *figures("score", "low", "high")],
-    )
-    points = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=alt.X("at:Q", title="R2, or accuracy of membership").scale(domain=[0, 1])
-    )
-    rules = base.mark_rule().encode(x="left:Q", x2="right:Q")
-    panel = alt.layer(rules, points).properties(width=200, height=alt.Step(18))
+    panel = points(
+        rows[rows["model"].isin(names)],
+        alt.X("at:Q", title="R2, or accuracy of membership").scale(domain=[0, 1]),
+        alt.Y("pooling:N", sort=rows["pooling"].unique().tolist(), title=None),
+        ["pooling", "fact", "model", "site", "metric", *figures("score", "low", "high")],
+        colours("model", names, [TRAINED, UNTRAINED, CHOSEN]),
+        ("left", "right"),
+    ).properties(width=200)
     facts = rows["fact"].unique().tolist()
     return panel.facet(facet=alt.Facet("fact:N", sort=facts, title=None), columns=3)
 

@@ -9,7 +9,8 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import dots, panels
+from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.inside import Syntax as Options
 from analyses.script import script
@@ -173,30 +174,28 @@ def chart(table: pd.DataFrame) -> ChartType:
     """A panel per structure, a point per site; what needs no model is a line."""
     rows = table.assign(what=table["model"] + ", " + table["trees"])
     kinds = [f"trained, {OWN}", f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}"]
-    colour = alt.Color("what:N", title=None, sort=kinds).scale(
-        domain=kinds, range=[TRAINED, UNTRAINED, SEVERAL[1], SEVERAL[5]]
-    )
-    panels: list[ChartType] = []
+    colors = [TRAINED, UNTRAINED, SEVERAL[1], SEVERAL[5]]
+    color = colours("what", kinds, colors, columns=2, labelLimit=240)
+    y = alt.Y("score:Q", title="Spearman").scale(domain=[-0.2, 1])
+    tips = ["what", "site", *figures("score", "low", "high"), "words"]
+    drawn: dict[str, ChartType] = {}
     for of in STRUCTURES:
         here = rows[rows["of"] == of]
-        sites = here["site"].unique().tolist()[:-1]
-        base = alt.Chart(here[here["model"] != "none"]).encode(
-            x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-30),
-            y=alt.Y("score:Q", title="Spearman").scale(domain=[-0.2, 1]),
+        picture = dots(
+            here[here["model"] != "none"],
+            alt.X("site:N", sort=here["site"].unique().tolist()[:-1], title=None).axis(
+                labelAngle=-30
+            ),
+            y,
+            tips,
+            color,
             xOffset=alt.XOffset("what:N", sort=kinds[:3]),
-            color=colour.legend(orient="top", columns=2, labelLimit=240),
-            tooltip=["what", "site", *figures("score", "low", "high"), "words"],
+            shape=alt.Shape("what:N", title=None, sort=kinds).scale(domain=kinds),
         )
-        shape = alt.Shape("what:N", title=None, sort=kinds).scale(domain=kinds)
-        points = base.mark_point(filled=True, size=80, opacity=1).encode(shape=shape)
-        bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
-        line = (
-            alt.Chart(here[here["model"] == "none"])
-            .mark_rule(strokeDash=[5, 3], size=2)
-            .encode(y="score:Q", color=colour, tooltip=["what", *figures("score", "low", "high")])
-        )
-        panels.append((line + bars + points).properties(title=of, width=300, height=220))
-    return alt.hconcat(*panels)
+        line = alt.Chart(here[here["model"] == "none"]).mark_rule(strokeDash=[5, 3], size=2)
+        picture += line.encode(y="score:Q", color=color, tooltip=tips)
+        drawn[of] = picture.properties(width=300, height=220)
+    return panels(drawn)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,8 @@ from altair.typing import ChartType
 from jaxtyping import Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.marks import dots, points
+from analyses.charts.theme import colours, figures, named, share
 from analyses.claims import Claim
 from analyses.options.inside import Vectors as Options
 from analyses.script import script
@@ -273,23 +274,16 @@ def _claim(rows: pd.DataFrame, at: tuple[str, str, str], finding: str) -> Claim:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """Shares of right answers by kind of vectors, in a panel for each way to leave words out."""
-    rows = table[table["without"].isin(["inputs", "classes"])]
-    kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
-    base = alt.Chart(rows).encode(
-        y=alt.Y("vectors:N", sort=table["vectors"].unique().tolist(), title=None).axis(
-            labelLimit=200
-        ),
-        color=alt.Color("kind:N", title=None, sort=kinds)
-        .scale(domain=kinds, range=SEVERAL)
-        .legend(orient="top"),
-        tooltip=["vectors", "kind", *figures("value", "low", "high"), "cases", "seeds"],
-    )
-    points = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=alt.X("value:Q", title="right").scale(domain=[0, 1]).axis(format="%")
-    )
-    rules = base.mark_rule().encode(x="low:Q", x2="high:Q")
-    panel = alt.layer(rules, points).properties(width=260, height=alt.Step(20))
-    return panel.facet(column=alt.Column("without:N", sort=["inputs", "classes"], title="left out"))
+    rows, ways = table[table["without"].isin(["inputs", "classes"])], ["inputs", "classes"]
+    panel = points(
+        rows,
+        share(alt.X, "value", "right"),
+        named(alt.Y, "vectors", table["vectors"].unique().tolist(), labelLimit=200),
+        ["vectors", "kind", *figures("value", "low", "high"), "cases", "seeds"],
+        colours("kind", [kind for kind in KINDS if kind in set(rows["kind"])]),
+        step=20,
+    ).properties(width=260)
+    return panel.facet(column=alt.Column("without:N", sort=ways, title="left out"))
 
 
 def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
@@ -311,14 +305,12 @@ def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
 
 def map_chart(table: pd.DataFrame) -> ChartType:
     """The map: each word at its place, coloured by its classes."""
-    base = alt.Chart(table).encode(
-        x=alt.X("x:Q", title=None).axis(labels=False, ticks=False),
-        y=alt.Y("y:Q", title=None).axis(labels=False, ticks=False),
-        color=alt.Color("classes:N", title=None).legend(orient="right"),
-        tooltip=["word", "classes"],
-    )
-    points = base.mark_circle(size=60, opacity=1)
-    names = base.mark_text(align="left", dx=7, fontSize=12).encode(text="word:N")
+    bare = alt.Axis(labels=False, ticks=False)
+    x, y = alt.X("x:Q", title=None, axis=bare), alt.Y("y:Q", title=None, axis=bare)
+    color = colours("classes", sorted(set(table["classes"])), orient="right")
+    names = alt.Chart(table).mark_text(align="left", dx=7, fontSize=12)
+    names = names.encode(x=x, y=y, text="word:N", color=color)
+    points = dots(table, x, y, ["word", "classes"], color, ends=None, opacity=1)
     return (points + names).properties(width=520, height=380)
 
 

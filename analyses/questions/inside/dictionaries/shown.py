@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.marks import dots
+from analyses.charts.theme import colours, figures, share
 from analyses.questions.inside.dictionaries.planted import at_site
 from models.plants.record import PlanRecord
 
@@ -52,26 +53,18 @@ def _variable_of(fact: str, names: Sequence[str]) -> str:
     return max((n for n in names if fact == n or fact.startswith(f"{n} ")), key=len)
 
 
-def latents_chart(latents: pd.DataFrame) -> alt.Chart:
+def latents_chart(latents: pd.DataFrame) -> alt.LayerChart:
     """A point for each latent of one kind and for each way to clamp it: how well it tells its fact,
     and the share of verdicts that then change."""
     done = latents.rename(columns={"off": OFF, "up": UP})
     rows = done.melt([c for c in done if c not in (OFF, UP)], [OFF, UP], "clamped", "changed")
-    rows = rows.dropna(subset=["changed"])
-    share = alt.Axis(format="%")
-    return (
-        alt.Chart(rows)
-        .mark_point(filled=True, size=70, opacity=0.7)
-        .encode(
-            x=alt.X(
-                "F1:Q", title="F1 of the fact that it tells best", axis=alt.Axis(tickCount=5)
-            ).scale(domain=[0, 1]),
-            y=alt.Y("changed:Q", title="verdicts that change", axis=share).scale(domain=[0, 1]),
-            color=alt.Color("clamped:N", title=None)
-            .scale(domain=[OFF, UP], range=SEVERAL[:2])
-            .legend(orient="top"),
-            shape=alt.Shape("clamped:N", title=None).scale(domain=[OFF, UP]),
-            tooltip=["latent", "fact", "words", "clamped", *figures("changed", "F1", "on")],
-        )
-        .properties(height=SHOWN)
-    )
+    x = alt.X("F1:Q", title="F1 of the fact that it tells best", axis=alt.Axis(tickCount=5))
+    return dots(
+        rows.dropna(subset=["changed"]),
+        x.scale(domain=[0, 1]),
+        share(alt.Y, "changed", "verdicts that change"),
+        ["latent", "fact", "words", "clamped", *figures("changed", "F1", "on")],
+        colours("clamped", [OFF, UP]),
+        ends=None,
+        shape=alt.Shape("clamped:N", title=None).scale(domain=[OFF, UP]),
+    ).properties(height=SHOWN)
