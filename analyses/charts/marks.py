@@ -14,8 +14,6 @@ from analyses.charts.theme import CHOSEN, EDGE
 
 Tips = Sequence[Any]
 """What the mouse shows: names of columns, and tooltips."""
-Colour = alt.Color | dict[str, Any]
-"""An encoding, or ``altair.value``."""
 Ends = tuple[str, str] | None
 """The columns of an interval's ends; None draws no interval."""
 LOW_HIGH: Ends = ("low", "high")
@@ -26,7 +24,7 @@ def curve(
     x: alt.X,
     y: alt.Y,
     tips: Tips,
-    color: Colour,
+    color: Any,
     ends: Ends = LOW_HIGH,
     band: bool = False,
     size: int = 40,
@@ -49,7 +47,7 @@ def bars(
     x: alt.X,
     y: alt.Y,
     tips: Tips,
-    color: Colour,
+    color: Any,
     ends: Ends = LOW_HIGH,
     step: int = 14,
     **more: Any,
@@ -71,7 +69,7 @@ def points(
     x: alt.X,
     y: alt.Y,
     tips: Tips,
-    color: Colour,
+    color: Any,
     ends: Ends = LOW_HIGH,
     step: int = 18,
     size: int = 60,
@@ -95,10 +93,11 @@ def dots(
     x: alt.X,
     y: alt.Y,
     tips: Tips,
-    color: Colour,
+    color: Any,
     ends: Ends = LOW_HIGH,
     across: bool = False,
     size: int = 60,
+    opacity: float = 0.7,
     **more: Any,
 ) -> alt.LayerChart:
     """A dot per row in a plane, with its interval.
@@ -108,7 +107,7 @@ def dots(
         more: further encodings.
     """
     base = alt.Chart(rows).encode(color=color, tooltip=tips, **more)
-    point = base.mark_point(filled=True, size=size, opacity=0.7).encode(x=x, y=y)
+    point = base.mark_point(filled=True, size=size, opacity=opacity).encode(x=x, y=y)
     rule = base.mark_rule(opacity=0.5).encode(y=y) if across else base.mark_rule().encode(x=x)
     return _layered(*_spans(rule, ends, "x" if across else "y"), point)
 

@@ -105,7 +105,7 @@ def test_the_study_is_kept_and_goes_on(
     assert "mean over 2 automata and 1 draw(s): lab rule 100.0% and 100.0%, 2 of 2 exact" in said
     alone = load(folder, "recovery-automata")
     assert alone is not None
-    assert recovery_chart(alone).to_dict()["mark"]
+    assert recovery_chart(alone).to_dict()["facet"]["column"]["field"] == "test"
     assert alone.table["way"].tolist() == 2 * ["lab rule", "classes", "annealing", "RPNI", "EDSM"]
     assert alone.table["says"].tolist()[1] == "never contains a a side by side (with c left out)"
 
