@@ -31,6 +31,7 @@ from interp.statistics import (
     nested_bootstrap,
     seeds_interval,
     t_interval,
+    weighted_sum,
     wilson,
 )
 
@@ -522,3 +523,25 @@ def test_a_single_row_has_no_interval() -> None:
         "",
         "",
     ]
+
+
+def test_a_difference_of_shares_is_newcombe_s() -> None:
+    """The first rows of his Table II, method 10 (1998): 56 of 70 less 48 of 80, and 9 of 10 less 3
+    of 10."""
+    for one, other, ends in (
+        ((56, 70), (48, 80), (0.0524, 0.3339)),
+        ((9, 10), (3, 10), (0.1705, 0.8090)),
+    ):
+        shares = [(hits / count, *wilson(hits, count)) for hits, count in (one, other)]
+        value, low, high = weighted_sum((1.0, shares[0]), (-1.0, shares[1]))
+        assert value == pytest.approx(shares[0][0] - shares[1][0])
+        assert (low, high) == pytest.approx(ends, abs=5e-5)
+        backward = weighted_sum((-1.0, shares[0]), (1.0, shares[1]))
+        assert backward == pytest.approx((-value, -high, -low))
+
+
+def test_a_weighted_sum_of_what_is_not_known_is_not_known() -> None:
+    value, low, high = weighted_sum((0.5, (0.4, 0.1, 0.8)), (0.5, (0.2, np.nan, np.nan)))
+    assert value == pytest.approx(0.3)
+    assert np.isnan([low, high]).all()
+    assert weighted_sum((0.5, (0.4, 0.1, 0.8))) == pytest.approx((0.2, 0.05, 0.4))
