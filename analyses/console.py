@@ -54,7 +54,7 @@ class Harmless(Console):
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
-UNSEEN = re.compile(f"{CONTROLS.pattern}|[\xad\u200b\u2060\ufeff]")
+UNSEEN = re.compile(rf"{CONTROLS.pattern}|(?<=[ -\u024f])[\u200c\u200d]|[\xad\u200b\u2060\ufeff]")
 """And those that no terminal shows: two words with and without one would look alike."""
 FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
 """Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
@@ -178,7 +178,7 @@ def cell(value: Any) -> str:
 def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
     """The arguments as a dataclass; a mistake becomes one line."""
     for word in args:
-        if found := re.fullmatch(r"[\u2010-\u2015\u2212]+([A-Za-z][\w.-]*(=.*)?)", word):
+        if found := re.fullmatch(r"[\u2010-\u2015\u2212][^\sA-Za-z]*([A-Za-z][\w.-]*(=.*)?)", word):
             raise UserError(f"{word} begins with another dash than -: write --{found[1]}")
     said = io.StringIO()
     try:
@@ -249,7 +249,8 @@ def _near(option: str, known: Iterable[str]) -> str:
     is near."""
     asked = re.sub(r"no-(\w+)\.", r"\1.no-", option.strip("-").lower())
     names = {part: each for each in known for part in (each[2:], each[2:].rpartition(".")[2])}
-    near = get_close_matches(asked, names, n=1)
+    near = sorted((name for name in names if asked in re.split("[.-]", name)), key=len)
+    near = near or get_close_matches(asked, names, n=1)
     return f"did you mean {names[near[0]]}?" if near else ""
 
 

@@ -16,8 +16,8 @@ from models.runs.run import RUN_FILE, Run
 
 def runs(options: Runs) -> None:
     """The runs of a folder."""
-    if (options.folder / RUN_FILE).exists():
-        raise UserError(f"{options.folder} is a run itself: give the folder that it lies in")
+    if any((each / RUN_FILE).exists() for each in (options.folder, *options.folder.parents)):
+        raise UserError(f"{options.folder} is a run, or lies in one: give the folder of all runs")
     if not options.folder.is_dir():
         raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
     table = runs_of(options.folder)
@@ -29,28 +29,22 @@ def runs(options: Runs) -> None:
     OUT.print(table_of(table))
 
 
-OF = {"file": "a run's report", "step": "a run's report"}
-OF |= dict.fromkeys(("named", "command", "question"), "a table")
-"""What an option is of that is not of every report."""
-
-
 def report(options: Report) -> None:
     """A run's report, or the pages of findings."""
-    kind = "a table"
-    if options.path is None:
-        kind = "findings"
-    elif (options.path / RUN_FILE).exists() or not is_table(options.path):
-        kind = "a run's report"
-    for name, owner in OF.items():
-        if owner != kind and getattr(options, name) != getattr(Report, name):
-            raise UserError(f"--{name} is of {owner}: leave it out")
-    if options.path is None:
+    path = options.path
+    of_table = path is not None and not (path / RUN_FILE).exists() and is_table(path)
+    of_run = path is not None and not of_table
+    for name in ("file", "step", "named", "command", "question"):
+        own = of_run if name in ("file", "step") else of_table
+        if not own and getattr(options, name) != getattr(Report, name):
+            raise UserError(f"--{name} says nothing of this: leave it out")
+    if path is None:
         _findings(options)
-    elif kind != "a table":
-        _of_run(Run(options.path, options.step), options)
+    elif of_run:
+        _of_run(Run(path, options.step), options)
     else:
-        name = options.named or options.path.stem
-        OUT.print(f"{keep(options.path, name, options.docs, options.command, options.question)}")
+        name = options.named or path.stem
+        OUT.print(f"{keep(path, name, options.docs, options.command, options.question)}")
 
 
 def _findings(options: Report) -> None:

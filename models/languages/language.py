@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from itertools import product
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from automata.fa.dfa import DFA
@@ -216,9 +217,12 @@ class Language(ABC):
     def example(self) -> Word:
         """A short member of the language, always the same."""
         positives = self.positive_lengths(self.lengths(self.short))
-        length = positives[min(2, len(positives) - 1)]
-        words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
-        return self.vocabulary.decode(words.ids[0, :length])
+        at = min(2, len(positives) - 1)
+        for split, length in product(get_args(Split), positives[at:] + positives[:at]):
+            with suppress(LookupError):  # a small corpus may have this length on another side
+                words = self.sample(np.random.default_rng(0), 1, [length], True, split).words
+                return self.vocabulary.decode(words.ids[0, :length])
+        raise LookupError(f"{self.name} has no word")
 
 
 class FormalLanguage(Language):

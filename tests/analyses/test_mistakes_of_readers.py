@@ -29,7 +29,7 @@ from analyses.scoring.board import checked
 from dashboard.drawing import explain_errors
 from interp.circuits.in_words import describe
 from models.errors import UserError
-from models.languages.corpus import read_columns, read_lines
+from models.languages.corpus import LabelledCorpus, read_columns, read_lines
 from models.languages.own_grammar import of_grammar
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -53,7 +53,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (["predict", "run", "--word", "a b"], "word is missing: write it by itself, in quotes"),
         (["train", "anbn", "--no-model.bias"], "did you mean --model.no-bias?"),
         (["report", "run", "--file="], "--file is empty"),
-        (["report", "long.csv", "--file", "s.html", *CSV], "--file is of a run's report"),
+        (
+            ["report", "long.csv", "--file", "s.html", *CSV],
+            "--file says nothing of this: leave it out",
+        ),
         (["languages", "g", "--grammar", "%start S T\nS -> 'a'"], "%start names 2 nonterminals"),
         (["report", "long.csv", *CSV], "long.csv has lines that are longer than its header"),
         (["report", "empty.csv", *CSV], "empty.csv is empty"),
@@ -62,14 +65,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (["show", "kernels"], "kernels.html is not of the lab"),
         (["report", "run", "--file", "http://x/y.html"], "http: begins no path"),
         (["train", "anbn", "--out", "s3://bucket/x"], "s3: begins no path"),
-        (["report", "run", "--named", "x"], "--named is of a table: leave it out"),
-        (["report", "--step", "2"], "--step is of a run's report: leave it out"),
+        (["report", "run", "--named", "x"], "--named says nothing of this"),
+        (["report", "--step", "2"], "--step says nothing of this"),
         (["report", "own_page"], "own_page/report.html is not of the lab"),
         (["report", "semicolons.csv", *CSV], "semicolons.csv has no comma between its columns"),
         (["report", "rows.csv", *CSV], "rows.csv has a column without a name"),
         (["report", "commas.csv", *CSV], "commas.csv has lines that are longer than its header"),
         (["predict", "run/checkpoints", "a"], "is not a run: choose one of run"),
-        (["runs", "run"], "run is a run itself: give the folder that it lies in"),
+        (["runs", "run/checkpoints"], "lies in one: give the folder of all runs"),
         (["show", "run", "size"], "size is of no run: write `lab show size`"),
         (["evaluate", "lost_last"], "lost_last has no checkpoint at step 2"),
         (
@@ -175,8 +178,8 @@ def test_quotes_of_a_program_are_no_words(tmp_path: Path, text: str) -> None:
 
 def test_what_cannot_be_seen_is_told_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
     Console(soft_wrap=True).print("a\xadb")  # rich alone shows nothing there
-    PLAIN(soft_wrap=True).print("a\xadb \u200b")
-    assert capsys.readouterr().out.splitlines() == ["a\xadb", "a\\xadb \\u200b"]
+    PLAIN(soft_wrap=True).print("a\xadb \u200b a\u200d")
+    assert capsys.readouterr().out.splitlines() == ["a\xadb", "a\\xadb \\u200b a\\u200d"]
 
 
 def test_a_full_disk_for_the_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +256,13 @@ def test_a_run_of_lines_is_fine_tuned_on_its_lines(tmp_path: Path) -> None:
     assert main(["finetune", str(tmp_path / "lines"), "--out", str(out)]) == 0
     (made,) = out.iterdir()
     assert Run(made).corpus_bytes() == corpus.read_bytes()
+
+
+def test_a_small_corpus_has_an_example_on_some_side(tmp_path: Path) -> None:
+    for count in range(2, 12):  # some of these have their lines of this length on another side
+        file = tmp_path / "few.tsv"
+        file.write_text("".join(f"in\t{'a ' * n}\nout\t{'b ' * n}\n" for n in range(1, count)))
+        assert set(LabelledCorpus.from_file(file).example()) == {"a"}
 
 
 def test_a_table_of_somebody_else_is_kept(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -281,7 +281,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "fewer weights": (fewer_weights, (), "lacks 12 of the weights"),
     "other shapes": (lambda f: edit(f, CONFIG, n_positions=30), (), "have the shape"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").write_text("{"), (), "cannot be read"),
-    "more tokens": (more_tokens, (), "do not belong together"),
+    "more tokens": (more_tokens, (), "save network and tokenizer together"),
     "no begin": (lambda f: [edit(f, TOKENIZER, bos=None), edit(f, CONFIG, bos_token_id=None),
                             (f / "generation_config.json").unlink()], (), "no begin token"),
     "unknown is the end": (unknown_is_end, ("--symbols", "a", "c"), "unknown symbol 'c'"),

@@ -111,12 +111,7 @@ class ByLength:
         return words
 
     def _split(
-        self,
-        rng: np.random.Generator,
-        weights: np.ndarray,
-        length: int,
-        whole: int,
-        count: int,
+        self, rng: np.random.Generator, weights: np.ndarray, length: int, whole: int, count: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draws the pair that a nonterminal becomes, and how long the first of the two is."""
         pairs = np.flatnonzero(self.form.pairs[:, whole])
