@@ -175,10 +175,14 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+DASHED = r"[\u2010-\u2015\u2212][^\sA-Za-z]*([A-Za-z][\w.-]*(=.*)?)"
+"""An option whose dashes a word processor has made longer."""
+
+
 def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
     """The arguments as a dataclass; a mistake becomes one line."""
     for word in args:
-        if found := re.fullmatch(r"[\u2010-\u2015\u2212][^\sA-Za-z]*([A-Za-z][\w.-]*(=.*)?)", word):
+        if found := re.fullmatch(DASHED, word):
             raise UserError(f"{word} begins with another dash than -: write --{found[1]}")
     said = io.StringIO()
     try:

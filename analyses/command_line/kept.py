@@ -35,9 +35,9 @@ def report(options: Report) -> None:
     of_table = path is not None and not (path / RUN_FILE).exists() and is_table(path)
     of_run = path is not None and not of_table
     for name in ("file", "step", "named", "command", "question"):
-        own = of_run if name in ("file", "step") else of_table
+        owner, own = ("a run", of_run) if name in ("file", "step") else ("a table", of_table)
         if not own and getattr(options, name) != getattr(Report, name):
-            raise UserError(f"--{name} says nothing of this: leave it out")
+            raise UserError(f"--{name} is of the report of {owner}: leave it out")
     if path is None:
         _findings(options)
     elif of_run:
