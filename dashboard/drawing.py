@@ -114,8 +114,24 @@ LINKS = "pages"
 
 
 @cache
-def _here() -> Mapping[str, str]:
-    return sections(Path(__file__).with_name("how_to_read.md"))
+def _written(file: str) -> Mapping[str, str]:
+    return sections(Path(__file__).with_name(file))
+
+
+def _filled(words: str, values: Mapping[str, object]) -> str:
+    """The words, with values in the place of the names in braces."""
+    for name, value in values.items():
+        words = words.replace(f"{{{name}}}", text(value))
+    return words
+
+
+def says(part: str, **values: object) -> str:
+    """Markdown that a part of a page says, as captions.md in this folder has it.
+
+    Args:
+        values: what stands in the place of the names in braces.
+    """
+    return _filled(_written("captions.md")[part], values)
 
 
 def reading(part: str, **values: object) -> None:
@@ -127,11 +143,9 @@ def reading(part: str, **values: object) -> None:
             of this name; nothing is drawn where there is neither.
         values: what stands in the place of the names in braces.
     """
-    if words := _here().get(part) or question(part).how_to_read:
-        for name, value in values.items():
-            words = words.replace(f"{{{name}}}", text(value))
+    if words := _written("how_to_read.md").get(part) or question(part).how_to_read:
         with st.expander("How to read this"):
-            st.markdown(explained(words))
+            st.markdown(explained(_filled(words, values)))
 
 
 FRAME = 120

@@ -15,7 +15,6 @@ from streamlit.testing.v1 import AppTest
 from analyses.answers import question, sections
 from dashboard import views
 from dashboard.glossary import explained, meaning, terms
-from dashboard.views.look_inside import interventions
 
 VIEWS = Path(views.__file__).parent
 
@@ -57,23 +56,34 @@ def test_a_term_is_explained_once_and_nowhere_inside_of_code_or_links() -> None:
     assert plainly(said) == "LEACE and LEACE; `LEACE`, [LEACE](x), $LEACE$; near misses; replaced."
 
 
-def test_what_a_page_says_of_its_pictures_is_there() -> None:
+@pytest.mark.parametrize(
+    ("function", "file"), [("reading", "how_to_read.md"), ("says", "captions.md")]
+)
+def test_what_a_page_says_of_its_pictures_is_there(function: str, file: str) -> None:
     """Each part that a page names stands in the file, each part of the file is named, and each name
-    in braces gets a value."""
-    given: dict[str, set[str]] = {}
+    in braces gets a value. A part of the file may be named by what stands before a value."""
+    written, named = sections(VIEWS.with_name(file)), set[str]()
     for page in VIEWS.rglob("*.py"):
         for call in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
             match call:
-                case ast.Call(func=ast.Name(id="reading"), args=[ast.Constant(value=part)]):
-                    given[part] = {str(word.arg) for word in call.keywords}
-    given |= {f"interventions: {name}": set() for name in interventions.TITLES}
-    written = sections(VIEWS.with_name("how_to_read.md"))
-    assert set(written) <= set(given)
-    for part, names in given.items():
-        if part in written:
-            assert names == set(re.findall(r"\{(\w+)\}", written[part]))
-        else:
-            assert question(part).how_to_read
+                case ast.Call(func=ast.Name(id=name), args=[ast.Constant() as part]):
+                    pieces: list[ast.expr] = [part]
+                case ast.Call(func=ast.Name(id=name), args=[ast.JoinedStr(values=pieces) as part]):
+                    pass
+                case _:
+                    continue
+            if name != function:
+                continue
+            values = {str(word.arg) for word in call.keywords}
+            fixed = [re.escape(x.value) if isinstance(x, ast.Constant) else ".+" for x in pieces]
+            parts = [each for each in written if re.fullmatch("".join(fixed), each)]
+            named |= set(parts)
+            for each in parts:
+                assert values == set(re.findall(r"\{(\w+)\}", written[each]))
+            if not parts and isinstance(part, ast.Constant):  # read as the question says
+                assert function == "reading"
+                assert question(part.value).how_to_read
+    assert named == set(written)
 
 
 @given(st.text(alphabet='LEACE probe `[]()$"\\', max_size=40))
@@ -88,6 +98,6 @@ def test_the_page_finds_a_term_by_its_letters() -> None:
     assert len(page.header) > 8
     page.text_input[0].set_value("leace").run()
     assert [header.value for header in page.header] == ["Probing and interventions"]
-    assert page.markdown[1].value.startswith("#### LEACE\n")
+    assert page.markdown[0].value.startswith("#### LEACE\n")
     page.text_input[0].set_value("no such term").run()
     assert page.info[0].value.startswith("No term has these letters")

@@ -23,7 +23,20 @@ CHOICES = {"pills", "radio", "segmented_control"}
 """Their options are drawn as Markdown, too."""
 ARGUMENTS = {"label", "body", "help", "text", "value", "delta"}
 """What is Markdown where it is given by name; ``value`` alone in a metric."""
-SAFE = {"text", "code", "message", "formula", "share", "len", "entries", "explained", "meaning"}
+SAFE = set(
+    [
+        "text",
+        "code",
+        "message",
+        "formula",
+        "share",
+        "len",
+        "entries",
+        "explained",
+        "meaning",
+        "says",
+    ]
+)
 """What gives Markdown that shows the value as it is, or a number; or the lab's own
 words, which are checked where they are given."""
 

@@ -9,7 +9,7 @@ from analyses.charts.few_labels import chart
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from dashboard import controls
-from dashboard.drawing import picture
+from dashboard.drawing import picture, says
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweeps import find_studies, name_of
@@ -47,9 +47,5 @@ def show() -> None:
         st.dataframe(rows, hide_index=True)
     if dimensions := result.arguments["dimensions"]:
         st.subheader("Intrinsic dimension")
-        st.markdown(
-            "The fewest random directions along which all weights may move so that the fine-tuning "
-            "reaches 90% of what it reaches beyond chance with all weights free; infinite where "
-            "none of these is enough."
-        )
+        st.markdown(says("few labels: dimension"))
         st.dataframe(study.intrinsic(result.table, dimensions), hide_index=True)

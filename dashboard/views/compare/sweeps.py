@@ -33,7 +33,7 @@ from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_s
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import picture
+from dashboard.drawing import picture, says
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweep_measures import by_which_law, further
@@ -167,10 +167,7 @@ def _filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
     if not keys:
         return picked
     with st.container(border=True):
-        st.caption(
-            "Show only these runs (nothing chosen: all). The choice holds for the whole page and "
-            "is part of its link."
-        )
+        st.caption(says("sweeps: filters"))
         with st.container(horizontal=True, gap="medium"):
             for key in keys:
                 picked[key] = st.pills(
@@ -292,11 +289,7 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         st.info(f"No words were tested for this (words: {text(words)}).")
         return
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
-    st.caption(
-        f"{text(MEASURES[measure].capitalize())}. Each number is a mean over all other factors: "
-        "first over the lengths of a run, then over the runs of a seed, last over seeds. Point at "
-        "a cell to see how many seeds it has and the 95% interval of the mean."
-    )
+    st.caption(says("sweeps: two factors", measure=MEASURES[measure].capitalize()))
     downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure, of_run=False)
 
 
@@ -319,14 +312,7 @@ def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     said = capacity.sentences(found, by)
     st.markdown("\n".join(f"- {text(sentence)}" for sentence in said))
     picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
-    st.caption(
-        "Learned: no mistake at any length tested inside the training window. Every next-symbol "
-        "set of the members is right (every verdict, where a run was taught verdicts alone), and "
-        "no other word is accepted. Holds: up to how many training windows all tested lengths are "
-        "right, mean over seeds. The frame and the coloured lines at the right mark the smallest "
-        "size, by parameters, that is enough. If no size is, there is no frame, and the coloured "
-        "lines are those of the size that comes nearest. Grey: all other sizes, a line per seed."
-    )
+    st.caption(says("sweeps: capacity"))
     downloads(
         "capacity",
         Answer(found, " ".join(said), {capacity.NAME: said}),

@@ -23,7 +23,7 @@ from analyses.rules.narrowing import answers_of, automaton, outcome
 from analyses.rules.record import FOLDER, evidence, headline, kept, names, table
 from analyses.rules.recovery import file_name
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture
+from dashboard.drawing import explain_errors, picture, says
 from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.informant import ask, narrowed_by
@@ -102,12 +102,7 @@ def _studies() -> None:
 
 def _new_corpus() -> None:
     """A file of the user's own, or the printed lines."""
-    st.markdown(
-        "Upload a file of lines of the form `label <tab> words`. There must be two labels, of any "
-        f"name; the first line may be a header. At most {MOST_LINES:,} lines and "
-        f"{MOST_BYTES // 2**20} MiB. 20 lines may be enough to show a word pattern; a network "
-        "needs some hundreds."
-    )
+    st.markdown(says("discover: upload", most=f"{MOST_LINES:,}", size=MOST_BYTES // 2**20))
     upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
     printed = st.button("Take the 26 printed lines of the lecture")
     if printed:
@@ -121,19 +116,13 @@ def _new_corpus() -> None:
         st.info(text(remark))
     counts = pd.Series(labels).value_counts()
     st.markdown(", ".join(f"**{n:d}** lines of {text(label)}" for label, n in counts.items()))
-    st.caption(
-        "A tenth of the lines will choose the network, and another tenth will test the rule; the "
-        "network learns from the others."
-    )
+    st.caption(says("discover: lines"))
     lines = pd.DataFrame({"label": labels, "line": [" ".join(word) for word in words]})
     st.dataframe(lines.head(200), hide_index=True, height=220)
     accepted = st.segmented_control(
         "Describe the lines of the label", list(counts.index), default=labels[0], format_func=text
     )
-    st.caption(
-        "The rule will say what the lines of this label have and the others lack. Choose the group "
-        "that you believe to have something in common."
-    )
+    st.caption(says("discover: label"))
     if printed or st.button("Discover the rule", type="primary"):
         labels, words, notes = lines_of(content, file, accepted)
         st.session_state["begun"] = learn(safe_name(Path(file).stem), labels, words, notes)

@@ -11,7 +11,7 @@ import streamlit as st
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.rule.discovery import chart
 from dashboard.downloads import downloads
-from dashboard.drawing import judged, picture, reading, seeds_of, share
+from dashboard.drawing import judged, picture, reading, says, seeds_of, share
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed
 
@@ -28,11 +28,12 @@ def show() -> None:
     figure = chart(result)
     picture(figure, f"The extracted automaton. {result.sentence}")
     st.caption(
-        "State 0 is the start; a ring marks an accepting state. The automaton was learned by "
-        f"asking the network about {found['queries']:d} words; lines with labels then chose among "
-        "the automata that were learned. The untrained model's automaton has "
-        f"{found['untrained']['n_states']:d} states and agrees with the held-out labels on "
-        f"{share(found['untrained']['agreement_truth'])} of the words."
+        says(
+            "discovery: automaton",
+            queries=found["queries"],
+            states=found["untrained"]["n_states"],
+            right=share(found["untrained"]["agreement_truth"]),
+        )
     )
     expression(found)
     details(found)

@@ -17,7 +17,7 @@ from analyses.questions.words.explanations import LONGEST, chart, replacement_in
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, explain_errors, judged, picture, reading, seeds_of
+from dashboard.drawing import chips, explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, truth_of, word_input, word_key
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
@@ -85,11 +85,7 @@ def _answered(result: Answer) -> None:
     scores[numbers] = scores[numbers].astype(float)
     shown = columns_of(numbers)
     st.dataframe(scores, hide_index=True, height="content", column_config=shown)
-    st.caption(
-        "Click a column to sort by it; point at its name to see what it measures. Calls: how many "
-        "words the method had the model score. The row chance: what values without any knowledge "
-        "get on average."
-    )
+    st.caption(says("explanations: scores"))
     _moved(pd.DataFrame(found["moved_attention"]))
     downloads("explanations", result, lambda: figure)
 

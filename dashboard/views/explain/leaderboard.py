@@ -30,7 +30,7 @@ from analyses.studies.reliance import credited
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, seeds_of, share
+from dashboard.drawing import explain_errors, judged, picture, says, seeds_of, share
 from dashboard.markup import code, text
 from dashboard.selection import chosen, current_run, has_model, runs_folder
 from interp.explanations.games import SCALES
@@ -120,10 +120,13 @@ def _many_models(asked: _Asked) -> None:
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
     figure = _ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
-        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals over the seeds. "
-        f"Every model was asked about {text(result.arguments['words'])} words; shown are the "
-        f"{text(asked.membership)} among them. A model without attention has no method that reads "
-        f"attention. The share of the words on which each model's verdict is right: {text(right)}."
+        says(
+            "leaderboard: many models",
+            seeds=rows["seeds"].max(),
+            words=result.arguments["words"],
+            membership=asked.membership,
+            right=right,
+        )
     )
     _table(rows, asked.measures)
     if figure is not None:

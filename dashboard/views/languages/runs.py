@@ -16,6 +16,7 @@ from dashboard.drawing import (
     link_to,
     picture,
     reading,
+    says,
     seeds_of,
     share,
     training_curves,
@@ -56,10 +57,7 @@ def show() -> None:
         if (every := every_word(result)) is not None:
             st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
             st.dataframe(every, hide_index=True)
-            st.caption(
-                "False accepts: words outside the language that the model says are in it. False "
-                "rejects: members that it says are not. Fresh: words that no training step drew."
-            )
+            st.caption(says("runs: every word"))
         if (leans := leaning(result)) is not None:
             st.markdown("What each symbol that decides nothing changes of the verdict:")
             st.dataframe(leans, hide_index=True)
@@ -76,12 +74,7 @@ def show() -> None:
 def _all_runs() -> None:
     """What runs are, and all that there are."""
     st.title("Runs")
-    st.markdown(
-        "Small Transformers and their rivals (recurrent networks, convolutions, n-grams), trained "
-        "on languages whose rule is known. Each page looks at them with one lens, a method to look "
-        "inside a model; because the rule is known, the lens can be checked. Choose a run at the "
-        "left."
-    )
+    st.markdown(says("runs: what they are"))
     # Of a damaged run the status says what is wrong, in a line that would push all else aside.
     narrow = {"status": st.column_config.Column(width="small")}
     st.dataframe(_overview(), hide_index=True, column_config=narrow)

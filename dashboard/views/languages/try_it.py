@@ -14,7 +14,7 @@ from analyses.charts.theme import figures, named
 from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from analyses.words import member, near_miss
 from dashboard import controls
-from dashboard.drawing import chips, picture, reading
+from dashboard.drawing import chips, picture, reading, says
 from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, truth_of, word_input, word_key
 from models.languages import BORDER, BOS_ID, END, FormalLanguage, Word
@@ -50,10 +50,7 @@ def show() -> None:
         return
     if run.objective.verdict_alone:
         table = table[table["token"] == END]
-        st.caption(
-            "This run was taught verdicts alone (in the language or not), so only END is shown: "
-            "may the word end after this prefix?"
-        )
+        st.caption(says("try it: verdicts alone"))
     told = "Probability of every next token after every prefix of the word."
     if run.objective.hides:
         told = "Probability of every symbol in the place of each symbol of the word."
@@ -89,17 +86,11 @@ def _explain(language: FormalLanguage, word: Word) -> None:
     rationale = language.rationale(word)
     if rationale and len(word) <= LONGEST:
         chips(word, rationale)
-        st.caption(
-            "In colour: the symbols that decide. In a word of the language each of them alone, "
-            "changed, can break it; in another word they are what a repair changes."
-        )
+        st.caption(says("try it: symbols that decide"))
     if word and len(word) <= LONGEST:
         table = variables_of(language, word)
         picture(variables_chart(table), "What a reader must keep after each symbol.")
-        st.caption(
-            "What a reader must keep after each symbol, to know the answer at the end. A state is "
-            "one of the states of the smallest automaton; 0 is the start."
-        )
+        st.caption(says("try it: variables"))
 
 
 @torch.no_grad()

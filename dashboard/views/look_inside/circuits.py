@@ -18,6 +18,7 @@ from dashboard.drawing import (
     judged,
     picture,
     reading,
+    says,
     seeds_of,
 )
 from dashboard.markup import text
@@ -60,9 +61,11 @@ def show() -> None:
     _what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
-        f"In the untrained model, {len(untrained['edges'])} edges carry "
-        f"{untrained['faithfulness']:.0%} of the small difference that it makes between the two "
-        "words of a pair."
+        says(
+            "circuits: untrained",
+            edges=len(untrained["edges"]),
+            share=f"{untrained['faithfulness']:.0%}",
+        )
     )
     seeds_of(run, "circuits")
 

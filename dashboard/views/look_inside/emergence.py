@@ -18,8 +18,7 @@ from analyses.questions.inside.probe import PROJECTIONS, projection_chart, read_
 from analyses.questions.training.emergence import chart
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import judged, picture, reading, seeds_of
-from dashboard.markup import text
+from dashboard.drawing import judged, picture, reading, says, seeds_of
 from dashboard.selection import current_run, kept_or_computed, once
 from models.runs.run import Run
 
@@ -57,10 +56,14 @@ def show() -> None:
     of = probes[(probes["step"] == step) & (probes["target"] == target) & (probes["site"] == site)]
     if len(of):
         st.caption(
-            f"Left: the activations at {text(site)} at step {step:d}, along their first two "
-            f"principal components. A linear probe reads {text(target)} there with "
-            f"{text(of['metric'].iloc[0])} {of['value'].iloc[0]:.3f}. Right: the share of words "
-            "that the model itself gets right, by their length."
+            says(
+                "emergence: one checkpoint",
+                site=site,
+                step=step,
+                target=target,
+                metric=of["metric"].iloc[0],
+                value=f"{of['value'].iloc[0]:.3f}",
+            )
         )
     seeds_of(run, "emergence")
     downloads("emergence", result, lambda: chart(result))

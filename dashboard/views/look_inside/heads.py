@@ -20,6 +20,7 @@ from dashboard.drawing import (
     judged,
     picture,
     reading,
+    says,
     seeds_of,
 )
 from dashboard.markup import text
@@ -105,7 +106,7 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
         figure = grid(table, measure, "trained", part)
         picture(figure, f"{words} trained.", **chooses(_key(run), "part", f"grid_{part}"))
         picture(grid(table, measure, "untrained", part), f"{words} untrained.")
-    st.caption(f"{EXPLAINED[kind]} Click a head to look inside.")
+    st.caption(f"{says(f'heads: {kind}')} Click a head to look inside.")
 
 
 VARIANTS = {
@@ -113,20 +114,6 @@ VARIANTS = {
     "direct logit": "Words",
     "attention": "Type",
     "shared directions": "Of its",
-}
-EXPLAINED = {
-    "accuracy lost": "Share of the verdicts that are lost when the head's output is replaced at "
-    "every position: by its mean over the words, by zero, or by its output in another word.",
-    "direct logit": "What the head adds to END's logit where the verdict is read.",
-    "attention": "The share of the head's attention that goes to keys of this type, a mean over "
-    "the symbols that see such a key. Uniform: 1 if the attention is even over all that is seen.",
-    "distance": "How many positions away the keys are that the head looks at, weighted by "
-    "attention, a mean over the symbols. Uniform: the same of even attention.",
-    "shared directions": "How far the head reads or writes the same directions of the stream as "
-    "the other heads of its layer: 1 the same, 0 none. A mean over them, of the weights alone.",
-    "attention against effect": "Spearman's rank correlation between the attention that a symbol "
-    "gets where the verdict is read and how far the verdict moves when the head reads another "
-    "symbol there.",
 }
 
 
@@ -172,10 +159,7 @@ CIRCUITS = {
 def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, object]) -> None:
     """A head by its weights alone."""
     if not run.config.model.residual:
-        st.caption(
-            "QK and OV circuits need a residual stream that carries embeddings to the heads. This "
-            "model has none."
-        )
+        st.caption(says("heads: no residual stream"))
         return
     with model_of(run) as model:
         assert isinstance(model, HookedTransformer)
@@ -188,10 +172,7 @@ def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, ob
                 picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
     reading("heads: circuits")
     if rotary:
-        st.caption(
-            "Rotary positions turn queries and keys, and a score depends on their distance. The "
-            "scores shown are those of a key right before its query."
-        )
+        st.caption(says("heads: rotary"))
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
     downloads(f"circuits-{part}", Answer(circuits, "", dict(asked)), lambda: figure)
 
@@ -224,10 +205,7 @@ def _verdicts(table: pd.DataFrame) -> None:
         column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
     )
     if (table["draws"] > 1).any():
-        st.caption(
-            "Another word's: the mean over several other words, and with how many of them the word "
-            "is still accepted."
-        )
+        st.caption(says("heads: draws"))
 
 
 METHODS = {"mean": "mean", "zero": "zero", "resample": "another word's"}

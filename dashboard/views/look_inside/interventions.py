@@ -14,7 +14,7 @@ from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, seeds_of
+from dashboard.drawing import explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.model import sites_of
@@ -51,10 +51,7 @@ def _answered(result: Answer) -> None:
         reading(f"interventions: {name}")
         if name == "erasure":
             st.dataframe(_erased_table(result), hide_index=True)
-            st.caption(
-                "For each variable: the site where erasing it does most harm, beyond the harm of "
-                "erasing random directions."
-            )
+            st.caption(says("interventions: erased"))
     for line in result.findings["refused"]:
         st.info(text(line))
     seeds_of(current_run(), "interventions")
@@ -103,10 +100,7 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
     said = _changed(run, site, variable, change, k, word)
     st.markdown(_ends(said, word))
     picture(said_chart(said), f"What may follow each prefix, as it is and with {variable} changed.")
-    st.caption(
-        "The probability of every next token. Adding k: at the symbols on which the variable is "
-        "counted. Erasing: at all positions, so that no linear probe finds the variable."
-    )
+    st.caption(says("interventions: on a word"))
 
 
 def _longer(run: Run) -> Word:

@@ -22,7 +22,7 @@ from analyses.lectures.worked_example import (
 from analyses.questions.parts import reach
 from analyses.words import member
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture
+from dashboard.drawing import explain_errors, picture, says
 from dashboard.markup import formula, text
 from dashboard.selection import current_run, model_of, once, word_input
 from dashboard.views.question import live
@@ -86,10 +86,7 @@ def _inventory(run: Run) -> None:
         st.dataframe(table, hide_index=True)
     with st.expander("Hooks: every activation by name"):
         st.dataframe(architecture.hooks(run.config.model), hide_index=True)
-        st.caption(
-            "A hook is a named place where an activation can be read or changed. {layer} counts "
-            "from 0. The names follow TransformerLens, so tools that know its names know these too."
-        )
+        st.caption(says("model: hooks"))
 
 
 def _steps(run: Run, tokens: torch.Tensor) -> None:
@@ -168,11 +165,7 @@ def _costs(run: Run) -> None:
     if not (family.tabular or family.two_sided or family.whole):
         st.markdown("**Steps of this model**, counted in the graph of its forward pass")
         st.dataframe(_steps_by_length(run), hide_index=True)
-        st.caption(
-            "Path length: by how many steps from one position to another the first position "
-            "reaches the last one. None: no way leads there in so many layers. Sequential steps: "
-            "the longest chain of steps that must wait for each other."
-        )
+        st.caption(says("model: steps"))
 
 
 def _counts(run: Run, lengths: Sequence[int]) -> None:
@@ -193,10 +186,7 @@ def _counts(run: Run, lengths: Sequence[int]) -> None:
         bar.empty()
     table = costs.cost_table(prediction, others)
     if table.empty:
-        st.markdown(
-            "This model multiplies no matrices. It looks up one row of a table for every context "
-            "length."
-        )
+        st.markdown(says("model: no products"))
     else:
         with st.container(horizontal=True, gap="medium"):
             if not prediction.empty:
@@ -205,7 +195,7 @@ def _counts(run: Run, lengths: Sequence[int]) -> None:
             if timed:
                 picture(costs.growth_chart(table, "seconds"), "Seconds by length.")
             picture(costs.share_chart(table), "The parts' shares by length.")
-        st.caption(text(_lesson(run)))
+        st.caption(_lesson(run))
         with st.expander("Table"):
             st.dataframe(table, hide_index=True)
 
@@ -232,42 +222,20 @@ def _lesson(run: Run) -> str:
     """What the charts show, with the numbers of this run."""
     config = run.config.model
     if config.family.attends:
-        return (
-            "A multiplication with its addition counts as two operations. Pairs of positions that "
-            "a mask hides are counted too, because they are computed. With N positions and width "
-            "D, the cost of the pairs grows with N². At N = 2 D = "
-            f"{2 * config.d_model} it is as large as that of the maps to q, k, v and back."
-        )
+        return says("model: cost of attention", positions=2 * config.d_model)
     if config.family.recurrent:
-        return (
-            "The cost grows linearly with the number N of positions. But positions are computed "
-            "one after the other: no step can begin before the step before it has ended."
-        )
+        return says("model: cost of a recurrence")
     if config.family.whole:
-        return (
-            "Each symbol of the word is read once; the layers after the first cost always the same."
-        )
-    return (
-        "The cost grows linearly with the number N of positions. Every position reads a fixed "
-        "number of others, and all positions are computed at the same time."
-    )
+        return says("model: cost of whole words")
+    return says("model: cost of a convolution")
 
 
 def _kernels() -> None:
-    st.markdown(
-        "This is attention in which nothing is learned. The answer to a query is a weighted mean "
-        "of the values: the nearer the key of a value lies to the query, the larger its weight. A "
-        "Transformer learns the maps to queries and keys, and its kernel is $e^{q \\cdot k}$."
-    )
+    st.markdown(says("model: kernels"))
     width = controls.slider("Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width")
     seen = kernels.observations()
     with st.container(horizontal=True, gap="medium"):
         picture(kernels.shapes_chart(width), "Three kernels over the distance.")
         picture(kernels.regression_chart(seen, width), "Noisy points and three regression curves.")
     picture(kernels.weights_chart(seen, width), "Attention weights, query down, key across.")
-    st.caption(
-        "Gaussian $e^{-d^2/2}$, boxcar $1[d \\le 1]$, Epanechnikov $\\max(0, 1 - d)$, with d the "
-        "distance in widths. Dashed: the function behind the points. Each row of weights sums to "
-        "1, or is 0 where no key is inside the kernel. `lab show kernels` writes these pictures "
-        "to a file."
-    )
+    st.caption(says("model: kernels drawn"))

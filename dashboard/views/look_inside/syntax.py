@@ -8,7 +8,7 @@ import streamlit as st
 from analyses.questions.inside import syntax as trees
 from analyses.questions.parts import dependencies as depends
 from dashboard import controls
-from dashboard.drawing import explain_errors
+from dashboard.drawing import explain_errors, says
 from dashboard.markup import code
 from dashboard.selection import current_run, once
 from dashboard.views.question import live
@@ -54,11 +54,7 @@ def _depends(run: Run) -> None:
     symbols = run.language.vocabulary.parse(typed)
     pairs = _pairs(run, symbols)
     st.dataframe(pairs, hide_index=True, height="content")
-    st.caption(
-        "With the other controller, the word may go on the same way up to where it stops here. "
-        "Then another symbol must come. An attractor is a symbol between that speaks for the "
-        "opposite."
-    )
+    st.caption(says("syntax: dependencies"))
     live("dependencies", symbols=typed)
 
 

@@ -11,7 +11,7 @@ from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls
 from dashboard.downloads import report_button
-from dashboard.drawing import COLOURS, explain_errors, judged, picture, training_curves
+from dashboard.drawing import COLOURS, explain_errors, judged, picture, says, training_curves
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.errors import lab
@@ -24,10 +24,7 @@ DIEREN = "dieren"
 
 def show() -> None:
     """The page."""
-    st.markdown(
-        "Can a network find the structure behind lines of words? Here the rule of every language "
-        "is known, and each method that looks inside a network is held against it."
-    )
+    st.markdown(says("story: opening"))
     st.header("What sets these two groups of lines apart?", divider="gray")
     st.markdown("A lecture prints these Dutch lines of animals, and does not say what the rule is.")
     step = STEPS.index(controls.segments("Show", STEPS, STEP))
@@ -66,10 +63,7 @@ def _card(run: Run) -> None:
     if rows.empty:
         st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it every question.")
         return
-    st.caption(
-        "holds: better than every control, by an interval. fragile: better, but not in every way "
-        "that was tested. The controls are an untrained network, random choices, shuffled labels."
-    )
+    st.caption(says("story: grades"))
     for row in rows.to_dict("records"):
         with st.container(border=True):
             st.badge(text(row["grade"]), color=COLOURS[row["grade"]])
@@ -110,19 +104,12 @@ def _told(run: Run, step: int) -> None:
         _automaton(found)
     else:
         judged("discovery", found)
-        st.markdown(
-            "Below, each word is marked that takes a line a step further in the true rule; in red "
-            "the word after which the line cannot keep it any more."
-        )
+        st.markdown(says("story: the rule"))
 
 
 def _network(run: Run) -> None:
     st.markdown(
-        f"A small network ({text(run.name)}) reads lines that are drawn at random, and is told of "
-        "each whether it belongs. The 26 printed lines are its test. *Loss* tells how far its "
-        "answers are from the right ones, and 0 is best; *recognition* is the share of lines whose "
-        "group it gets right. The curves begin after its first "
-        f"{min(each['step'] for each in run.metrics()):d} steps of learning:"
+        says("story: the network", run=run.name, step=min(each["step"] for each in run.metrics()))
     )
     training_curves(run)
     st.markdown(f"**{text(_said_of_the_lines(run))}**")
@@ -136,11 +123,7 @@ def _said_of_the_lines(run: Run) -> str:
 
 def _automaton(found: Answer) -> None:
     of = found.findings
-    st.markdown(
-        f"The lab then asked the network about {of['queries']:d} lines, and learned from its "
-        "verdicts which words change its mind. That is an automaton: from state 0 each word leads "
-        "to the same state or to another; a ring marks a state in which a line belongs."
-    )
+    st.markdown(says("story: the automaton", queries=of["queries"]))
     picture(chart(found), f"The automaton. {found.sentence}")
     st.markdown(
         f"The automaton gives **{of['agreement_truth']:.1%}** of the held-out lines their right "
