@@ -17,7 +17,8 @@ from altair.typing import ChartType
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table
-from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.charts.marks import points
+from analyses.charts.theme import QUIET, TRAINED, figures, share
 from analyses.claims import Claim, measured
 from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
@@ -318,21 +319,14 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """Right verdicts as it is, broken, and without random parts; members above, others below."""
-    order = [AS_IT_IS, BROKEN, RANDOM]
-    base = alt.Chart(table).encode(
-        x=alt.X("right:Q", title="right verdicts").scale(domain=[0, 1]).axis(format="%"),
-        y=alt.Y("of:N", sort=order, title=None),
-        tooltip=["words", "of", "parts", *figures("right", "low", "high"), "count"],
-    )
-    own = base.transform_filter(alt.datum.of != RANDOM)
-    interval = own.mark_rule(color=TRAINED, strokeWidth=3).encode(x="low:Q", x2="high:Q")
-    points = own.mark_point(color=TRAINED, filled=True, size=90, opacity=1)
-    random = base.transform_filter(alt.datum.of == RANDOM).mark_tick(color=QUIET, thickness=2)
-    return (
-        alt.layer(random, interval, points)
-        .properties(width=300, height=90)
-        .facet(row=alt.Row("words:N", title=None, sort=["members", "others"]))
-    )
+    x = share(alt.X, "right", "right verdicts")
+    y = alt.Y("of:N", sort=[AS_IT_IS, BROKEN, RANDOM], title=None)
+    tips = ["words", "of", "parts", *figures("right", "low", "high"), "count"]
+    random = alt.Chart(table).transform_filter(alt.datum.of == RANDOM)
+    ticks = random.mark_tick(color=QUIET, thickness=2).encode(x, y, tooltip=tips)
+    own = points(table, x, y, tips, alt.value(TRAINED)).transform_filter(alt.datum.of != RANDOM)
+    picture = alt.layer(ticks, own, data=table).properties(width=300, height=90)
+    return picture.facet(row=alt.Row("words:N", title=None, sort=["members", "others"]))
 
 
 QUESTION = of_table(

@@ -21,7 +21,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, quiet
-from analyses.charts.theme import TRAINED, UNTRAINED, figures, interval
+from analyses.charts.marks import bars
+from analyses.charts.theme import TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim, measured
 from analyses.needs import require
 from analyses.options.parts import Alignment as Options
@@ -350,26 +351,21 @@ def headline(result: Answer) -> pd.DataFrame:
 
 def chart(result: Answer) -> ChartType:
     """The area of every part, the trained model above the untrained one and the controls."""
-    table = result.table.copy()
-    parts = list(dict.fromkeys(table["part"]))
-    table["of"] = table["of"].map(
-        {"attention": "attention", "effect": "effect of exchanging", "control": "controls"}
-    )
-    base = alt.Chart(table).encode(
-        y=alt.Y("part:N", sort=parts, title=None).axis(labelLimit=220),
-        yOffset=alt.YOffset("model:N", sort=["trained", "untrained", "none"]),
-        tooltip=["model", "of", "part", *figures("auroc", "low", "high", "hit", "agrees"), "pairs"],
-    )
-    colour = alt.Color("model:N", title=None, sort=["trained", "untrained", "none"])
-    colour = colour.scale(range=[TRAINED, UNTRAINED, "#8a8f98"]).legend(orient="top")
+    ways = {"attention": "attention", "effect": "effect of exchanging", "control": "controls"}
+    table = result.table.assign(of=result.table["of"].map(ways))
+    models, grey = ["trained", "untrained", "none"], "#8a8f98"
     title = "area under the ROC curve (0.5 is chance)"
-    bars = base.mark_bar().encode(
-        x=alt.X("auroc:Q", title=title).scale(domain=[0, 1]), color=colour
+    picture = bars(
+        table,
+        alt.X("auroc:Q", title=title).scale(domain=[0, 1]),
+        named(alt.Y, "part", list(dict.fromkeys(table["part"])), labelLimit=220),
+        ["model", "of", "part", *figures("auroc", "low", "high", "hit", "agrees"), "pairs"],
+        colours("model", models, [TRAINED, UNTRAINED, grey]),
+        step=12,
+        yOffset=alt.YOffset("model:N", sort=models),
     )
-    chance = alt.Chart(pd.DataFrame({"at": [0.5]})).mark_rule(strokeDash=[4, 4], color="#8a8f98")
-    return alt.layer(bars, interval(base), chance.encode(x="at:Q")).properties(
-        width=300, height=alt.Step(12)
-    )
+    chance = alt.Chart(pd.DataFrame({"at": [0.5]})).mark_rule(strokeDash=[4, 4], color=grey)
+    return (picture + chance.encode(x="at:Q")).properties(width=300)
 
 
 QUESTION = Question(

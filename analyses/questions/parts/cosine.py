@@ -8,6 +8,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Cosine as Options
@@ -100,15 +101,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A point per head: the rank correlation of its scores with the cosine."""
-    base = alt.Chart(table).encode(
-        x=alt.X("correlation:Q", title="rank correlation of scores and cosine").scale(
-            domain=[-1, 1]
-        ),
-        y=alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
-        color=by_model(),
-        tooltip=["model", "head", *figures("correlation", "corrected", "with_self"), "pairs"],
-    )
-    return base.mark_point(filled=True, size=60).properties(width=360, height=alt.Step(18))
+    title = "rank correlation of scores and cosine"
+    return points(
+        table,
+        alt.X("correlation:Q", title=title).scale(domain=[-1, 1]),
+        alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
+        ["model", "head", *figures("correlation", "corrected", "with_self"), "pairs"],
+        by_model(),
+        ends=None,
+    ).properties(width=360)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

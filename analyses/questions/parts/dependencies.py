@@ -23,6 +23,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Dependencies as Options
@@ -476,24 +477,21 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel per kind: the values by place and role, of the trained and the untrained model."""
-    panels: list[ChartType] = []
+    drawn: dict[str, ChartType] = {}
     for kind, rows in table.groupby("kind", sort=False):
-        shown = rows.assign(role=rows["role"].replace("", "all"))
-        base = alt.Chart(shown).encode(
-            y=alt.Y("place:N", sort=shown["place"].unique().tolist(), title=None),
-            color=by_model(),
+        picture = points(
+            rows.assign(role=rows["role"].replace("", "all")),
+            alt.X("value:Q", title=None).axis(format=".1f" if kind == "agrees" else "%"),
+            alt.Y("place:N", sort=rows["place"].unique().tolist(), title=None),
+            ["model", "place", "role", *figures("value", "low", "high"), "pairs"],
+            by_model(),
+            step=14,
             yOffset=alt.YOffset("model:N"),
-            tooltip=["model", "place", "role", *figures("value", "low", "high"), "pairs"],
-        )
-        points = base.mark_point(filled=True, size=50, opacity=1).encode(
-            x=alt.X("value:Q", title=None).axis(format=".1f" if kind == "agrees" else "%")
-        )
-        rules = base.mark_rule().encode(x="low:Q", x2="high:Q")
-        panel = alt.layer(rules, points).properties(width=150, height=alt.Step(14))
-        if kind in ("stream", "value", "attention"):
-            panel = panel.facet(column=alt.Column("role:N", sort=list(ROLES), title=None))
-        panels.append(panel.properties(title=KINDS[str(kind)]))
-    return alt.vconcat(*panels)
+        ).properties(width=150)
+        by_role = alt.Column("role:N", sort=list(ROLES), title=None)
+        several = kind in ("stream", "value", "attention")
+        drawn[KINDS[str(kind)]] = picture.facet(column=by_role) if several else picture
+    return alt.vconcat(*(panel.properties(title=title) for title, panel in drawn.items()))
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,8 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.charts.theme import CHOSEN, EDGE, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import bars, heat
+from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, colours, figures, named
 from analyses.questions.parts.heads import METHODS
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import ablate
@@ -99,44 +100,34 @@ def circuits(model: CircuitModel, run: Run, layer: int, head: int) -> pd.DataFra
 
 def types_chart(table: pd.DataFrame) -> ChartType:
     """The types of one head: bars for the two models, a tick where even attention would be."""
-    names = list(dict.fromkeys(table["type"]))
-    models = list(dict.fromkeys(table["model"]))
-    base = alt.Chart(table.dropna(subset="score")).encode(
-        y=alt.Y("type:N", sort=names, title=None).scale(domain=names),
-        tooltip=[
-            "model",
-            "type",
-            *figures("score"),
-            alt.Tooltip("uniform:Q", format=".3f", title="even attention"),
-        ],
-    )
-    colour = alt.Color("model:N", title=None, sort=models)
-    bars = base.mark_bar().encode(
-        x=alt.X("score:Q", title="score (line: even attention)").scale(domain=[0, 1]),
+    names, models = (list(dict.fromkeys(table[of])) for of in ("type", "model"))
+    y = alt.Y("type:N", sort=names, title=None).scale(domain=names)
+    even = alt.Tooltip("uniform:Q", format=".3f", title="even attention")
+    rows = table.dropna(subset="score")
+    picture = bars(
+        rows,
+        alt.X("score:Q", title="score (line: even attention)").scale(domain=[0, 1]),
+        y,
+        tips := ["model", "type", *figures("score"), even],
+        colours("model", models, [TRAINED, UNTRAINED]),
+        ends=None,
+        step=13,
         yOffset=alt.YOffset("model:N", sort=models),
-        color=colour.scale(range=[TRAINED, UNTRAINED]).legend(orient="top"),
     )
-    even = base.mark_tick(color=CHOSEN, thickness=2, size=26).encode(x="uniform:Q")
-    return (bars + even).properties(width=180, height=alt.Step(13))
+    tick = alt.Chart(rows).mark_tick(color=CHOSEN, thickness=2, size=26)
+    return (picture + tick.encode(x="uniform:Q", y=y, tooltip=tips)).properties(width=180)
 
 
 def circuit_chart(table: pd.DataFrame, name: str) -> ChartType:
     """One circuit as a heatmap: source down, target across."""
     rows = table[table["circuit"] == name]
     source, target = {"QK": ("query", "key"), "OV": ("attended to", "logit of")}[name]
-    sizes = {axis: 26 * rows[field].nunique() for axis, field in AXES.items()}
     largest = rows["value"].abs().max() or 1.0  # a head that averages scores every key 0
-    value = {"QK": "score", "OV": "added"}[name]
-    return (
-        alt.Chart(rows)
-        .mark_rect(stroke=EDGE, strokeWidth=0.5)
-        .encode(
-            x=alt.X("target:N", sort=None, title=target).axis(labelAngle=-60, labelOverlap=False),
-            y=alt.Y("source:N", sort=None, title=source).axis(labelOverlap=False),
-            color=alt.Color("value:Q", title=value).scale(
-                domain=[-largest, 0, largest], scheme="redblue"
-            ),
-            tooltip=["source", "target", *figures("value")],
-        )
-        .properties(**sizes)
-    )
+    color = alt.Color("value:Q", title={"QK": "score", "OV": "added"}[name])
+    return heat(
+        rows,
+        named(alt.X, "target", title=target),
+        named(alt.Y, "source", title=source),
+        ["source", "target", *figures("value")],
+        color.scale(domain=[-largest, 0, largest], scheme="redblue"),
+    ).properties(**{axis: 26 * rows[field].nunique() for axis, field in AXES.items()})

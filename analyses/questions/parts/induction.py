@@ -17,7 +17,8 @@ from altair.typing import ChartType
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.marks import dots
+from analyses.charts.theme import colours, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Induction as Options
 from analyses.script import script
@@ -150,18 +151,13 @@ def chart(table: pd.DataFrame) -> ChartType:
     """A point per head and score: what it looks at, and what is lost without it."""
     own = table[table["model"] == "trained"]
     long = own.melt(["part", "drop", "low", "high"], list(SCORES), var_name="of")
-    long["of"] = long["of"].map(SCORES)
-    base = alt.Chart(long).encode(
-        x=alt.X("value:Q", title="score").axis(tickCount=5),
-        color=alt.Color("of:N", title=None)
-        .scale(domain=list(SCORES.values()), range=SEVERAL[:2])
-        .legend(orient="top", columns=1, labelLimit=300),
-        tooltip=["part", "of", *figures("value", "drop", "low", "high")],
-    )
-    y = alt.Y("drop:Q", title="right answers lost without it").axis(format="%")
-    points = base.mark_point(filled=True, size=60).encode(y=y)
-    ends = base.mark_rule(opacity=0.5).encode(y="low:Q", y2="high:Q")
-    return (points + ends).properties(width=420, height=260)
+    return dots(
+        long.assign(of=long["of"].map(SCORES)),
+        alt.X("value:Q", title="score").axis(tickCount=5),
+        alt.Y("drop:Q", title="right answers lost without it").axis(format="%"),
+        ["part", "of", *figures("value", "drop", "low", "high")],
+        colours("of", list(SCORES.values()), columns=1, labelLimit=300),
+    ).properties(width=420, height=260)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Looks as Options
@@ -245,21 +246,23 @@ def _most(table: pd.DataFrame, model: str) -> pd.Series:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """Two panels by head: the attention that goes there, and what is changed if it cannot."""
-    panels = []
-    for name, ends, title in (
-        ("attention", ("low", "high"), "share of attention"),
-        ("effect", ("effect_low", "effect_high"), "effect if it cannot look (nats)"),
-    ):
-        base = alt.Chart(table).encode(
-            y=alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
+
+    def drawn(name: str, low: str, high: str, title: str) -> ChartType:
+        return points(
+            table,
+            alt.X(f"{name}:Q", title=title),
+            alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
+            ["model", "head", *figures(name, low, high, "even"), "places"],
+            by_model(),
+            (low, high),
+            step=10,
             yOffset=alt.YOffset("model:N"),
-            color=by_model(),
-            tooltip=["model", "head", *figures(name, *ends, "even"), "places"],
-        )
-        points = base.mark_point(filled=True, size=50).encode(x=alt.X(f"{name}:Q", title=title))
-        rules = base.mark_rule().encode(x=f"{ends[0]}:Q", x2=f"{ends[1]}:Q")
-        panels.append((rules + points).properties(width=220, height=alt.Step(10)))
-    return alt.hconcat(*panels)
+        ).properties(width=220)
+
+    return alt.hconcat(
+        drawn("attention", "low", "high", "share of attention"),
+        drawn("effect", "effect_low", "effect_high", "effect if it cannot look (nats)"),
+    )
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import EDGE
+from analyses.charts.marks import heat, panels
+from analyses.charts.theme import figures, named
 from analyses.questions.parts.alignment import Pair, look, pairs_of, transduction_of
 from interp.heads.alignment import aligned
 from models.errors import UserError
@@ -79,24 +80,19 @@ def one_pair(run: Run, word: Word, seed: int = 0) -> pd.DataFrame:
 
 def chart(table: pd.DataFrame, parts: list[str]) -> ChartType:
     """A matrix for each lens: the target down, the source across."""
-    panels = []
+    rows = table.assign(
+        place=table["target"].astype(str) + " " + table["symbol"],
+        reads=table["source"].astype(str) + " " + table["from"],
+    )
+    drawn: dict[str, ChartType] = {}
     for part in parts:
-        rows = table[table["part"] == part]
-        auroc = rows["auroc"].iloc[0]
-        title = part if pd.isna(auroc) else f"{part}: {auroc:.2f}"
-        rows = rows.assign(
-            place=rows["target"].astype(str) + " " + rows["symbol"],
-            reads=rows["source"].astype(str) + " " + rows["from"],
-        )
-        panels.append(
-            alt.Chart(rows, title=title)
-            .mark_rect(stroke=EDGE, strokeWidth=0.5)
-            .encode(
-                x=alt.X("reads:N", sort=None, title=None).axis(labelAngle=-60, labelOverlap=False),
-                y=alt.Y("place:N", sort=None, title=None).axis(labelOverlap=False),
-                color=alt.Color("shown:Q", legend=None).scale(domain=[0, 1], scheme="blues"),
-                tooltip=["place", "reads", alt.Tooltip("value:Q", format=".3f")],
-            )
-            .properties(width=alt.Step(18), height=alt.Step(16))
-        )
-    return alt.concat(*panels, columns=2)
+        own = rows[rows["part"] == part]
+        auroc = own["auroc"].iloc[0]
+        drawn[part if pd.isna(auroc) else f"{part}: {auroc:.2f}"] = heat(
+            own,
+            named(alt.X, "reads"),
+            named(alt.Y, "place"),
+            ["place", "reads", *figures("value")],
+            alt.Color("shown:Q", legend=None).scale(domain=[0, 1], scheme="blues"),
+        ).properties(width=alt.Step(18), height=alt.Step(16))
+    return panels(drawn)

@@ -24,7 +24,8 @@ from analyses.answers import (
     plain,
     quiet,
 )
-from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
+from analyses.charts.marks import heat
+from analyses.charts.theme import QUIET, figures, named
 from analyses.claims import Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
@@ -298,29 +299,17 @@ def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None
     ordered = rows.drop_duplicates("position").sort_values("position")
     places = ordered["place"].tolist()
     red = ordered[ordered["position"].isin(changed)]["place"].tolist()
-    x = alt.X("place:N", sort=places, title=None).axis(
-        labelAngle=-60,
-        labelOverlap=False,
-        labelColor=alt.condition(
-            alt.FieldOneOfPredicate("value", red), alt.value("#d1495b"), alt.value(QUIET)
-        ),
-    )
-    numbers = (alt.Tooltip(f"{c}:Q", format=".3f") for c in ("effect", "low", "high"))
-    base = alt.Chart(rows, title=title).encode(
-        x=x,
-        y=alt.Y("row:N", sort=list(dict.fromkeys(rows["row"])), title=None),
-        tooltip=["site", "place", *numbers],
-    )
-    cells = base.mark_rect(stroke=EDGE, strokeWidth=0.5).encode(
-        color=alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True)
-    )
-    size_of = {"width": max(260, 26 * len(places)), "height": alt.Step(20)}
-    if chosen is None:
-        return cells.properties(**size_of)
-    frame = alt.condition(alt.datum.site == chosen, alt.value(CHOSEN), alt.value(EDGE))
-    width = alt.condition(alt.datum.site == chosen, alt.value(3), alt.value(0.5))
-    framed = cells.encode(stroke=frame, strokeWidth=width).properties(**size_of)
-    return framed.add_params(alt.selection_point(name="cell", fields=["site"]))
+    other = alt.FieldOneOfPredicate("value", red)
+    ink = alt.condition(other, alt.value("#d1495b"), alt.value(QUIET))
+    return heat(
+        rows,
+        named(alt.X, "place", places, labelColor=ink),
+        alt.Y("row:N", sort=list(dict.fromkeys(rows["row"])), title=None),
+        ["site", "place", *figures("effect", "low", "high")],
+        alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True),
+        framed=None if chosen is None else alt.datum.site == chosen,
+        click=None if chosen is None else "site",
+    ).properties(width=max(260, 26 * len(places)), height=alt.Step(20), title=title)
 
 
 def chart(result: Answer) -> ChartType:
@@ -335,18 +324,15 @@ def said_chart(table: pd.DataFrame) -> ChartType:
         table: columns run, place, token, probability.
     """
     places, runs = table["place"].unique().tolist(), table["run"].unique().tolist()
-    return (
-        alt.Chart(table)
-        .mark_rect(stroke=EDGE, strokeWidth=0.5)
-        .encode(
-            x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
-            y=alt.Y("token:N", sort=None, title=None),
-            color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
-            tooltip=["run", "place", "token", *figures("probability")],
-        )
-        .properties(width=max(60, 22 * len(places)), height=24 * table["token"].nunique())
-        .facet(row=alt.Row("run:N", sort=runs, title=None).header(labelAngle=0, labelAlign="left"))
-    )
+    picture = heat(
+        table,
+        named(alt.X, "place", places, "after"),
+        alt.Y("token:N", sort=None, title=None),
+        ["run", "place", "token", *figures("probability")],
+        alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
+    ).properties(width=max(60, 22 * len(places)), height=24 * table["token"].nunique())
+    row = alt.Row("run:N", sort=runs, title=None).header(labelAngle=0, labelAlign="left")
+    return picture.facet(row=row)
 
 
 QUESTION = Question(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, models_of, of_table, quiet
 from analyses.answers import numbers as as_numbers
+from analyses.charts.marks import curve
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim
 from analyses.lectures.costs import example_tokens
@@ -164,15 +165,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """Influence by distance on a log axis, of the trained and the untrained model."""
-    base = alt.Chart(table[table["influence"] > 0]).encode(
-        x=alt.X("distance:Q", title="symbols back").axis(tickMinStep=1),
-        color=by_model(),
-        tooltip=["model", "distance", alt.Tooltip("influence:Q", format=".2e"), *figures("rate")],
-    )
     y = alt.Y("influence:Q", title="|d logit / d embedding|").scale(type="log")
-    line = base.mark_line(point=True).encode(y=y.axis(format=".0e"))
-    rules = base.transform_filter("datum.low > 0").mark_rule().encode(y="low:Q", y2="high:Q")
-    return alt.layer(rules, line).properties(width=320, height=200)
+    seen = table["low"].where(table["low"] > 0)
+    return curve(
+        table.assign(low=seen)[table["influence"] > 0],
+        alt.X("distance:Q", title="symbols back").axis(tickMinStep=1),
+        y.axis(format=".0e"),
+        ["model", "distance", alt.Tooltip("influence:Q", format=".2e"), *figures("rate")],
+        by_model(),
+    ).properties(width=320, height=200)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
