@@ -17,6 +17,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Planned, Progress, Question, quiet
+from analyses.charts.marks import curve, panels
 from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.claims import Claim
 from analyses.options.inside import Probing
@@ -195,25 +196,26 @@ def chart(result: Answer) -> ChartType:
     curves = by_step(result.table)
     task = curves[curves["curve"] == result.findings["task"]]
     steps = sorted(curves["step"].unique().tolist())
-    named = sorted({steps[i * (len(steps) - 1) // 4] for i in range(5)})
-    x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False).axis(values=named)
+    marked = sorted({steps[i * (len(steps) - 1) // 4] for i in range(5)})
+    x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False).axis(values=marked)
     y = alt.Y("value:Q", title=None).scale(domain=[0, 1], clamp=True).axis(tickCount=3)
     tips: list[str | alt.Tooltip] = ["step", "curve", *figures("value")]
     own = alt.Chart(task).encode(x=x, y=y, tooltip=tips).mark_line(color=QUIET, strokeDash=[5, 3])
-    panels: list[ChartType] = []
-    variables = curves.dropna(subset=["target"])
-    for name, rows in variables.groupby("curve", sort=False):
-        base = alt.Chart(rows).encode(x=x, y=y, tooltip=tips)
-        line = base.mark_line(color=TRAINED, point=alt.OverlayMarkDef(size=20, color=TRAINED))
-        panels.append((own + line).properties(title=str(name), width=250, height=110))
-    loss = alt.Chart(result.table[result.table["kind"] == "loss"]).encode(
-        x=x,
-        y=alt.Y("value:Q", title=None).scale(type="symlog", constant=0.001).axis(tickCount=3),
-        tooltip=["step", *figures("value", digits=4)],
+    drawn: dict[str, ChartType] = {
+        str(name): own + curve(rows, x, y, tips, alt.value(TRAINED), ends=None, size=20)
+        for name, rows in curves.dropna(subset=["target"]).groupby("curve", sort=False)
+    }
+    drawn["loss on fresh words"] = curve(
+        result.table[result.table["kind"] == "loss"],
+        x,
+        alt.Y("value:Q", title=None).scale(type="symlog", constant=0.001).axis(tickCount=3),
+        ["step", *figures("value", digits=4)],
+        alt.value(QUIET),
+        ends=None,
+        size=20,
     )
-    line = loss.mark_line(point=alt.OverlayMarkDef(size=20, color=QUIET), color=QUIET)
-    panels.append(line.properties(title="loss on fresh words", width=250, height=110))
-    return alt.concat(*panels, columns=3).configure_title(fontSize=13, anchor="start")
+    sized = ((name, each.properties(width=250, height=110)) for name, each in drawn.items())
+    return panels(sized, columns=3).configure_title(fontSize=13, anchor="start")
 
 
 QUESTION = Question(

@@ -11,6 +11,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Progress, numbers, of_table, quiet
+from analyses.charts.marks import curve, panels
 from analyses.charts.theme import figures
 from analyses.claims import Claim
 from analyses.needs import require
@@ -136,18 +137,15 @@ def chart(table: pd.DataFrame) -> ChartType:
         "entropy": "entropy of attention; 1 is even",
         "mean": "drift of the mean, in spreads",
     }
-    panels: list[ChartType] = []
+    x, color = alt.X("step:Q", title="step"), alt.Color("layer:O", title="layer")
+    drawn: dict[str, ChartType] = {}
     for name, title in titles.items():
-        if table[name].isna().all():
-            continue
-        base = alt.Chart(table, title=title).encode(
-            x=alt.X("step:Q", title="step"),
-            y=alt.Y(f"{name}:Q", title=None).scale(type=SCALES[name]),
-            color=alt.Color("layer:O", title="layer").legend(orient="top"),
-            tooltip=["step", "layer", *figures(name)],
-        )
-        panels.append(base.mark_line(point=True).properties(width=260, height=200))
-    return alt.concat(*panels, columns=2)
+        if not table[name].isna().all():
+            y = alt.Y(f"{name}:Q", title=None).scale(type=SCALES[name])
+            tips, above = ["step", "layer", *figures(name)], color.legend(orient="top")
+            picture = curve(table, x, y, tips, above, ends=None)
+            drawn[title] = picture.properties(width=260, height=200)
+    return panels(drawn)
 
 
 QUESTION = of_table(

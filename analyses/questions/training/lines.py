@@ -7,7 +7,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, numbers, quiet
-from analyses.charts.theme import AGAINST, FOR
+from analyses.charts.marks import bars
+from analyses.charts.theme import AGAINST, FOR, colours, named
 from analyses.claims import Claim
 from analyses.options.training import Lines as Options
 from analyses.questions.training.of_lines import drawn_lines
@@ -78,17 +79,15 @@ def chart(answer: Answer) -> ChartType:
 def suspects_chart(table: pd.DataFrame) -> ChartType:
     """A bar per line, the first ones: what it adds to its own likelihood."""
     first = table.head(SHOWN)
-    return (
-        alt.Chart(first)
-        .mark_bar()
-        .encode(
-            x=alt.X("itself:Q", title="what the line adds to its own likelihood"),
-            y=alt.Y("line:N", title=None, sort=first["line"].tolist()).axis(labelLimit=300),
-            color=alt.Color("label:N").scale(domain=["in", "out"], range=[FOR, AGAINST]),
-            tooltip=list(first.columns),
-        )
-        .properties(width=300, height=alt.Step(18))
-    )
+    return bars(
+        first,
+        alt.X("itself:Q", title="what the line adds to its own likelihood"),
+        named(alt.Y, "line", first["line"].tolist(), labelLimit=300),
+        list(first.columns),
+        colours("label", ["in", "out"], [FOR, AGAINST], "label", orient="right"),
+        ends=None,
+        step=18,
+    ).properties(width=300)
 
 
 def shown(answer: Answer) -> dict[str, pd.DataFrame]:

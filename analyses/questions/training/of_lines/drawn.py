@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.charts.marks import panels, points
+from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim
 from analyses.questions.training.of_lines.drawn_lines import named
 from analyses.questions.training.of_lines.views import CLAIMED
@@ -88,25 +89,14 @@ def _called(model: str, method: str) -> str:
 
 def chart(table: pd.DataFrame, columns: int = 2) -> ChartType:
     """A panel for each part and measure, so many side by side."""
-    panels = []
-    order = table["method"].unique().tolist()
-    for (part, measure), own in table.groupby(["part", "measure"], sort=False):
-        own = own.assign(kind=own["model"].where(own["model"].isin(list(MODELS)), "control"))
-        base = alt.Chart(own).encode(
-            y=alt.Y("method:N", sort=order, title=None).axis(labelLimit=220),
-            color=alt.Color("kind:N", title=None)
-            .scale(domain=[*MODELS, "control"], range=[*MODELS.values(), QUIET])
-            .legend(orient="top"),
-            tooltip=["method", "model", *figures("value", "low", "high")],
-        )
-        span = base.mark_rule().encode(x=alt.X("low:Q", title=None), x2="high:Q")
-        points = base.mark_point(filled=True, size=60, opacity=1)
-        title = part if measure == "LDS" else f"{part}: {measure}"
-        panels.append(
-            alt.layer(span, points.encode(x=alt.X("value:Q", title=None))).properties(
-                title=f"{title}, LDS" if measure == "LDS" else title,
-                width=240,
-                height=alt.Step(18),
-            )
-        )
-    return alt.concat(*panels, columns=columns).resolve_scale(x="independent")
+    known = table["model"].isin(list(MODELS))
+    rows = table.assign(kind=table["model"].where(known, "control"))
+    y = named(alt.Y, "method", table["method"].unique().tolist(), labelLimit=220)
+    tips = ["method", "model", *figures("value", "low", "high")]
+    color = colours("kind", [*MODELS, "control"], [*MODELS.values(), QUIET])
+    drawn: dict[str, ChartType] = {}
+    for (part, measure), own in rows.groupby(["part", "measure"], sort=False):
+        title = f"{part}, LDS" if measure == "LDS" else f"{part}: {measure}"
+        picture = points(own, alt.X("value:Q", title=None), y, tips, color)
+        drawn[title] = picture.properties(width=240)
+    return panels(drawn, columns).resolve_scale(x="independent")
