@@ -15,6 +15,7 @@ from altair.typing import ChartType
 from scipy.special import expit
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.charts.marks import heat, white_where
 from analyses.charts.theme import EDGE, figures
 from analyses.claims import Claim
 from analyses.options.words import Explanations as Options
@@ -323,6 +324,7 @@ BARE: Mapping[str, Any] = {
     "domain": False,
 }
 TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
+CELL: Mapping[str, Any] = {"height": alt.Step(22), "view": alt.ViewBackground(stroke=None)}
 
 
 def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
@@ -337,13 +339,15 @@ def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     strips, scores = _strips(table, rows), _agreements(result, rows, scale)
     if scores.empty:
         return strips
-    base = alt.Chart(scores).encode(
-        x=alt.X("measure:N", sort=list(SHOWN), title=None).axis(TOP),
-        y=_methods(rows).axis(None),
-        tooltip=["method", "measure", *figures("value")],
-    )
-    told = base.mark_text(fontSize=12).encode(text=alt.Text("value:Q", format=".2f"))
-    beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 44)
+    beside = heat(
+        scores,
+        alt.X("measure:N", sort=list(SHOWN), title=None, axis=TOP),
+        _methods(rows).axis(None),
+        ["method", "measure", *figures("value")],
+        _shade("above", "agreement, 0 is chance", "purplegreen"),
+        alt.Text("value:Q", format=".2f"),
+        white_where("abs(datum.above) > 0.7"),
+    ).properties(width=alt.Step(44), **CELL)
     return alt.hconcat(strips, beside, spacing=14).resolve_scale(color="independent")
 
 
@@ -361,47 +365,41 @@ def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
 def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
     """What each method says of each symbol."""
     largest = table.groupby("method")["value"].transform(lambda v: v.abs().max())
+    small = (largest < 0.05) & (table["value"] != 0)
     table = table.assign(
-        largest=largest,
         share=table["value"] / largest.where(largest > 0, 1.0),
         place=(table["position"] + 1).astype(str) + " " + table["symbol"],
+        told=table["value"].map("{:.2f}".format).where(~small, table["value"].map(_tiny)),
     )
     positions = table.drop_duplicates("position")
-    x = alt.X("place:N", sort=positions["place"].tolist(), title=None).axis(TOP)
+    x = alt.X("place:N", sort=positions["place"].tolist(), title=None, axis=TOP)
     heading = f"indexof({json.dumps(['The truth', *HEADINGS.values()])}, datum.value) >= 0"
     bold = alt.condition(heading, alt.value("bold"), alt.value("normal"))
-    base = alt.Chart(table).encode(
-        x=x,
-        y=_methods(rows).axis(alt.Axis(labelFontWeight=bold, labelPadding=5, **BARE)),
-        tooltip=["method", "place", alt.Tooltip("value:Q", format=".3g"), "in_rationale"],
-    )
-    small = "datum.largest < 0.05 && datum.value != 0"
-    told = base.transform_calculate(told=f"format(datum.value, {small} ? '.0e' : '.2f')")
-    decide = (
-        alt.Chart(positions[positions["in_rationale"]])
-        .mark_rect(color="#e0a030", stroke=EDGE)
-        .encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
-    )
-    text = told.mark_text(fontSize=12).encode(text="told:N")
-    return _cells(base, text, "share", "share of the largest value", "redblue", 40) + decide
+    cells = heat(
+        table,
+        x,
+        _methods(rows).axis(alt.Axis(labelFontWeight=bold, labelPadding=5, **BARE)),
+        ["method", "place", alt.Tooltip("value:Q", format=".3g"), "in_rationale"],
+        _shade("share", "share of the largest value", "redblue"),
+        "told:N",
+        white_where("abs(datum.share) > 0.7"),
+    ).properties(width=alt.Step(40), **CELL)
+    decide = alt.Chart(positions[positions["in_rationale"]]).mark_rect(color="#e0a030", stroke=EDGE)
+    return cells + decide.encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
+
+
+def _tiny(value: float) -> str:
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def _methods(rows: list[str]) -> alt.Y:
     return alt.Y("method:N", title=None).scale(domain=rows)
 
 
-def _cells(
-    base: alt.Chart, text: alt.Chart, share: str, title: str, scheme: Any, width: int
-) -> alt.LayerChart:
-    """Cells coloured from -1 through a light 0 to 1, with a readable text on each."""
-    color = alt.Color(f"{share}:Q", title=title).scale(domain=[-1, 0, 1], scheme=scheme)
-    white = alt.condition(f"abs(datum.{share}) > 0.7", alt.value("white"), alt.value("black"))
-    cells = base.mark_rect(stroke=EDGE).encode(
-        color=color.legend(orient="bottom", direction="horizontal")
-    )
-    return (cells + text.encode(color=white)).properties(
-        width=alt.Step(width), height=alt.Step(22), view=alt.ViewBackground(stroke=None)
-    )
+def _shade(field: str, title: str, scheme: Any) -> alt.Color:
+    """From -1 through a light 0 to 1."""
+    color = alt.Color(f"{field}:Q", title=title).scale(domain=[-1, 0, 1], scheme=scheme)
+    return color.legend(orient="bottom", direction="horizontal")
 
 
 def on_scale(rows: pd.DataFrame, scale: str) -> pd.DataFrame:
