@@ -13,6 +13,8 @@ from altair.typing import ChartType
 from torch import Tensor
 
 from analyses.answers import Progress, numbers, of_table, quiet
+from analyses.charts.marks import bars, panels
+from analyses.charts.theme import TRAINED
 from analyses.claims import Claim
 from analyses.options.inside import Positions as Options
 from analyses.script import script
@@ -153,18 +155,14 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel per property: a bar per kind of position."""
-    panels = [
-        alt.Chart(table, title=title)
-        .mark_bar()
-        .encode(
-            y=alt.Y("kind:N", title=None, sort=table["kind"].tolist()),
-            x=alt.X(f"{name}:Q", title=None),
-            tooltip=["kind", "vectors", "width", alt.Tooltip(f"{name}:Q", format=".3g")],
-        )
-        .properties(width=220, height=alt.Step(16))
-        for name, title in MEASURES.items()
-    ]
-    return alt.concat(*panels, columns=2)
+    y = alt.Y("kind:N", title=None, sort=table["kind"].tolist())
+    drawn: dict[str, ChartType] = {}
+    for name, title in MEASURES.items():
+        tips = ["kind", "vectors", "width", alt.Tooltip(f"{name}:Q", format=".3g")]
+        x = alt.X(f"{name}:Q", title=None)
+        picture = bars(table, x, y, tips, alt.value(TRAINED), ends=None, step=16)
+        drawn[title] = picture.properties(width=220)
+    return panels(drawn)
 
 
 QUESTION = of_table(
