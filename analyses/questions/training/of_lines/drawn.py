@@ -11,7 +11,7 @@ from altair.typing import ChartType
 from analyses.charts.marks import panels, points
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim
-from analyses.questions.training.of_lines.drawn_lines import named
+from analyses.questions.training.of_lines.drawn_lines import culprits_claim
 from analyses.questions.training.of_lines.views import CLAIMED
 from interp.statistics import brackets, weighted_sum
 
@@ -51,7 +51,7 @@ def claims(table: pd.DataFrame, findings: Mapping[str, int]) -> list[Claim]:
             if ("trained", "loss") in rows.index:
                 shares["the loss alone"] = rows.loc[("trained", "loss"), "value"]
             lines = findings["lines"]
-            made.append(named(shares, round(chance * lines), lines, CULPRITS[measure]))
+            made.append(culprits_claim(shares, round(chance * lines), lines, CULPRITS[measure]))
     return made
 
 

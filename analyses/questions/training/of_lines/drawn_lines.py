@@ -79,10 +79,10 @@ def of_labels(table: pd.DataFrame, method: str) -> list[Claim]:
         says: precision_at(table[column].to_numpy(), wrong, count)
         for column, says in columns.items()
     }
-    return [named(shares, count, len(table), "lines with a wrong label")]
+    return [culprits_claim(shares, count, len(table), "lines with a wrong label")]
 
 
-def named(shares: Mapping[str, float], count: int, lines: int, what: str) -> Claim:
+def culprits_claim(shares: Mapping[str, float], count: int, lines: int, what: str) -> Claim:
     """That a method names culprits, beside the control that names most of them.
 
     Args:
