@@ -216,10 +216,10 @@ def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -
             if kind in " ".join((*listed, *fault.split())):
                 return f"{number[1]}: write {wanted}"
     if choice := re.fullmatch(CHOICE, fault):
-        name, option, known = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
-        if "None" in known:  # so tyro calls what is left out; Python then keeps no order
-            known = sorted({*known} - {"None"})
-        return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
+        name, option, values = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
+        if "None" in values:  # so tyro calls what is left out; Python then keeps no order
+            values = sorted({*values} - {"None"})
+        return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, values))
     if lost := re.match(r"Missing value for argument '([\w.]+)'", fault):
         return f"{lost[1]} is missing: write it by itself, in quotes, without an option before it"
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
@@ -234,8 +234,8 @@ def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -
         return fault
     if extra[1].startswith("-"):
         return f"unknown option {extra[1]}: {_near(extra[1], known()) or 'leave it out'}"
-    given = [part for word in args for part in word.split("=", 1)]
-    before = dict(zip(given[1:], given, strict=False)).get(extra[1], "")
+    parts = [part for word in args for part in word.split("=", 1)]
+    before = dict(zip(parts[1:], parts, strict=False)).get(extra[1], "")
     if before.startswith("--") and extra[1].lower() in SWITCHED:
         return f"{before} takes no value: write it alone, its opposite alone, or neither"
     return (

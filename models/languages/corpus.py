@@ -83,8 +83,8 @@ def read_columns(
             raise UserError(
                 f"{where}: expected one tab, found {line.count(chr(9))}: write {wanted}"
             )
-    columns = zip(*(line.split("\t") for line in lines[start:]), strict=True)
-    pairs = zip(*(_unquoted(column) for column in columns), strict=True)
+    cells = zip(*(line.split("\t") for line in lines[start:]), strict=True)
+    pairs = zip(*(_unquoted(column) for column in cells), strict=True)
     for number, (before, rest) in enumerate(pairs, start + 1):
         where = f"{path}, line {number}"
         if not before.strip() or not rest.split():
