@@ -21,12 +21,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import torch
+from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
-from analyses.charts.few_labels import chart
+from analyses.charts.marks import curve, panels
+from analyses.charts.theme import DASHES, colours, figures
 from analyses.jobs.trained import finish, trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.studies import FewLabels
@@ -80,6 +83,14 @@ LEGEND = (
     'that changes all of them ("all") is training from scratch.'
 )
 BY = ["target", "parent", "way", "lines"]
+LOWEST = 0.4
+"""Where the axis of right verdicts begins: a coin is right on half of them."""
+SHORT = {
+    "right": "right verdicts",
+    "hard": "right verdicts, near misses",
+    "forgotten": "forgotten (nats a token)",
+}
+"""The measures as an axis names them."""
 
 
 @dataclass(frozen=True)
@@ -386,3 +397,31 @@ def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
         grid.columns.name = None
         found[str(target)] = grid
     return found
+
+
+def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
+    """A line per way, dashed from an untrained parent; of several targets a panel for each.
+
+    Args:
+        table: as ``analyses.studies.few_labels.over_seeds`` gives it.
+        measure: one of its measures.
+    """
+    rows = table.dropna(subset=[measure])
+    ways, parents = (list(dict.fromkeys(rows[name])) for name in ("way", "parent"))
+    columns = {measure: "value", f"{measure} low": "low", f"{measure} high": "high"}
+    rows = rows[["target", "parent", "way", "lines", *columns]].rename(columns=columns)
+    x = alt.X("lines:Q", title="labelled lines").scale(type="log", nice=False)
+    y = alt.Y("value:Q", title=SHORT[measure])
+    if measure != "forgotten":
+        y = y.scale(domain=[LOWEST, 1], clamp=True).axis(format="%")
+    x = x.axis(values=sorted(set(rows["lines"])))
+    tips = ["target", "parent", "way", "lines", *figures("value", "low", "high")]
+    color = colours("way", ways, title="what learns", orient="right", symbolOpacity=1)
+    dash = alt.StrokeDash("parent:N", title="parent", sort=parents, legend=DASHES)
+    return panels(
+        (
+            str(target),
+            curve(own, x, y, tips, color, strokeDash=dash).properties(width=300, height=280),
+        )
+        for target, own in rows.groupby("target", sort=False)
+    )

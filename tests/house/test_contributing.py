@@ -31,7 +31,7 @@ from dashboard.drawing import explain_errors
 from dashboard.selection import choose_run
 with explain_errors():
     choose_run()
-    pages()["stream_norm"].show()
+    pages()["stream_norm"].show_one()
 """
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from analyses.answers import load
-from analyses.charts.few_labels import chart
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from dashboard import controls
@@ -39,7 +38,7 @@ def show() -> None:
     st.caption(text(study.LEGEND))
     for target, rows in study.wide(means, measure).items():
         picture(
-            chart(means[means["target"] == target], measure),
+            study.chart(means[means["target"] == target], measure),
             f"{text(target)}, by number of labelled lines, {study.CALLED[measure]}: a line per "
             f"way; dashed from weights that have read nothing.",
             fills=True,
