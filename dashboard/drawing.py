@@ -156,7 +156,7 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
     """A chart that follows the theme, with words for those who cannot see it.
 
     Args:
-        fills: it is as wide as its place; it has a height, and is not of several plots.
+        fills: it is as wide as its place, if it is one plot whose height is a number.
         events: ``chooses``, where a click into the chart does something.
     """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
@@ -168,6 +168,7 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
     config.axis, config.mark = alt.AxisConfig(labelFlush=False), alt.MarkConfig(aria=False)
     config.text = alt.MarkConfig(color="#dddcda" if dark else "#33322f")
     shown.config = config
+    fills = fills and isinstance(getattr(shown, "height", None), int)
     if fills:  # its height is then that of plot, axes and legend together
         shown.width, shown.height = alt.Undefined, shown.height + FRAME
     else:

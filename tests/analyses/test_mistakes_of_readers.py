@@ -27,7 +27,6 @@ from analyses.rules.automaton_file import read_automaton
 from analyses.rules.lines import MERGED, fewer_words, once
 from analyses.scoring.board import checked
 from dashboard.drawing import explain_errors
-from interp.circuits.in_words import describe
 from models.errors import UserError
 from models.languages.corpus import LabelledCorpus, read_columns, read_lines
 from models.languages.own_grammar import of_grammar
@@ -189,21 +188,6 @@ def test_a_full_disk_for_the_line_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     with open("/dev/full", "w") as full:
         monkeypatch.setattr("sys.stderr", full)
         assert exit_status(refused) == 2
-
-
-def test_a_circuit_of_one_pair_has_no_interval() -> None:
-    none = float("nan")
-    own = {"edges": [], "of": 4, "pairs": 1, "faithfulness": -0.001, "low": none, "high": none}
-    found = {
-        "circuit": {**own, "completeness": 0.0, "restored": 0.0},
-        "scores": "exact",
-        "random": 0.0,
-        "incompleteness": {"largest": 0.0, "sets": 1},
-        **{key: [] for key in ("knock_outs", "blind_spots")},
-        **{key: {} for key in ("looks", "steps")},
-    }
-    said = describe(pd.DataFrame(columns=["sender", "receiver", "exact"]), found)
-    assert "keeps 0% of the difference on 1 held-out pairs" in said
 
 
 def test_an_empty_word_is_refused_where_nothing_is_asked_of_it(
