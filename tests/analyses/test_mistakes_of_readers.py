@@ -283,6 +283,8 @@ def test_workers_that_do_not_start_are_told_so(monkeypatch: pytest.MonkeyPatch) 
 
 def test_ctrl_c_waits_until_the_workers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
+    # A process that a shell started in the background ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Started(nullcontext[None]):
         def __init__(self, **options: object) -> None:
@@ -295,6 +297,7 @@ def test_ctrl_c_waits_until_the_workers_are_there(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("analyses.jobs.cluster.LocalCluster", Started)
     with pytest.raises(KeyboardInterrupt), local_cluster(2):
         pass
+    signal.signal(signal.SIGINT, before)
     assert closed == [True]
 
 
