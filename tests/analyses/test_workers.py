@@ -26,6 +26,7 @@ import torch
 from conftest import tiny_config
 from distributed import Client, LocalCluster, Security
 from distributed.comm.core import connect
+from distributed.nanny import WorkerProcess
 from joblib import Parallel, delayed
 
 from analyses.command_line.app import main
@@ -242,6 +243,22 @@ def helps(process: psutil.Process) -> bool:
     """What Python starts with the first process of many, and ends when it ends itself."""
     command = " ".join(process.cmdline())
     return "multiprocessing.resource_tracker" in command or "multiprocessing.forkserver" in command
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_slow_to_go_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a killed process goes later than anybody waits for it."""
+    kill, late = WorkerProcess.kill, list[WorkerProcess]()
+
+    async def slow(self: WorkerProcess, *args: Any, **kwargs: Any) -> None:
+        await kill(self, *args, **kwargs)
+        late.append(self)
+        raise TimeoutError
+
+    monkeypatch.setattr(WorkerProcess, "kill", slow)
+    found = dict(side_by_side(place, {"a": (1,), "b": (2,)}, workers=2))
+    assert set(found) == {"a", "b"}
+    assert len(late) == 2
 
 
 @pytest.mark.slow
