@@ -137,7 +137,7 @@ def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
             assert rows["in_window"].tolist() == pytest.approx([long] * 3)
     assert set(table["kind"]) == set(KINDS)
     assert claims(table)[0].n == sum(map(len, by_depth.values()))
-    assert chart(table).to_dict()["hconcat"]
+    assert chart(table).to_dict()["concat"]
     assert END in known.next_symbols(())
 
 
