@@ -190,7 +190,7 @@ def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None
 def test_a_damaged_record_is_one_line_and_the_others_are_shown(
     folder: Path, started: Learners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(from_lines, "studies", lambda: st.header("what stands below"))
+    monkeypatch.setattr(from_lines, "_studies", lambda: st.header("what stands below"))
     learn("good.tsv", PRINTED)
     assert main([*started[0], "--no-rivals"]) == 0
     good = read_json(folder / "good" / RECORD)

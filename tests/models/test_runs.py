@@ -240,7 +240,7 @@ def test_a_run_is_seen_at_a_checkpoint(trained: Run) -> None:
     assert then.model_hash() == trained.model_and_hash(first)[1] != trained.model_hash()
     for name, weight in then.model().state_dict().items():
         assert torch.equal(weight, trained.model(first).state_dict()[name])
-    with pytest.raises(UserError, match="no checkpoint at step 7: choose one of"):
+    with pytest.raises(UserError, match="no checkpoint at step 7: put it back, or choose one of"):
         Run(trained.path, 7)
 
 
