@@ -23,6 +23,7 @@ from analyses.options.shared import (
     Trains,
     Works,
     check_languages,
+    check_replaced,
 )
 from models.checks import MOST_SYMBOLS
 from models.config import TrainConfig
@@ -166,6 +167,7 @@ class Report(Checked):
                 raise UserError("--file is empty: name a file that ends in .html")
             if self.file.suffix.lower() != ".html":
                 raise UserError(f"{self.file} is no page: end its name in .html")
+            check_replaced(self.file)
         if self.named and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.named):
             raise UserError(
                 f"named is {self.named!r}: write small letters, digits, - and _, as in width-depth"

@@ -231,5 +231,5 @@ def test_scores_of_a_head_that_averages_are_drawn_as_zeros() -> None:
     places = {"source": ["a", "b"], "target": ["b", "a"]}
     for value, largest in ((0.0, 1.0), (-2.5, 2.5)):
         rows = pd.DataFrame({"circuit": "QK", **places, "value": [0.0, value]})
-        colour = one_head.circuit_chart(rows, "QK").to_dict()["encoding"]["color"]
+        colour = one_head.circuit_chart(rows, "QK").to_dict()["layer"][0]["encoding"]["color"]
         assert colour["scale"]["domain"] == [-largest, 0, largest]
