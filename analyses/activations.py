@@ -30,7 +30,7 @@ BOUND = 2**30
 """Bytes that the kept activations may take, unless STRUCTURE_LAB_CACHE_BYTES sets another bound."""
 
 
-def folder() -> Path:
+def _folder() -> Path:
     """The folder they are kept in: STRUCTURE_LAB_CACHE, or one in the user's cache folder."""
     if given := os.environ.get("STRUCTURE_LAB_CACHE"):
         return Path(given)
@@ -64,7 +64,7 @@ def kept_activations(
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
     of = f"{source_hash(*MODELS)} {_model_digest(model)} {words.hexdigest()}"
     files = {
-        name: folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
+        name: _folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
         for name in names
     }
     found = {name: read for name, file in files.items() if (read := _read(file)) is not None}
@@ -91,7 +91,7 @@ def _prune() -> None:
     """Removes the files used longest ago until the rest fits."""
     left = bound()
     entries = []
-    for file in folder().glob("*.safetensors"):
+    for file in _folder().glob("*.safetensors"):
         with suppress(OSError):  # another process may have removed it
             status = file.stat()
             entries.append((status.st_mtime_ns, status.st_size, file))

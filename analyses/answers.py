@@ -284,7 +284,7 @@ def fresh_answer(
 
 def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answer:
     """What ``analyse`` gave, with its claims."""
-    claims, known = tuple(asked.claims(found)), knowledge_of(run) if asked.of_inside else None
+    claims, known = tuple(asked.claims(found)), _knowledge_of(run) if asked.of_inside else None
     return replace(
         found,
         sentence=told(claims, known) if claims else found.sentence,
@@ -295,7 +295,7 @@ def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answ
     )
 
 
-def knowledge_of(run: Run) -> Knowledge:
+def _knowledge_of(run: Run) -> Knowledge:
     """What a run's network knows of its language, in words of the training window."""
     lengths = run.language.lengths(run.config.max_n)
     return knowledge(run.model(), run.language, run.objective, lengths)

@@ -160,11 +160,11 @@ def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
         number = frame[column].dtype.kind in "biuf"
         table.add_column(str(column), justify="right" if number else "left", overflow="fold")
     for row in frame.itertuples(index=False):
-        table.add_row(*(cell(value) for value in row))
+        table.add_row(*(_cell(value) for value in row))
     return table
 
 
-def cell(value: Any) -> str:
+def _cell(value: Any) -> str:
     """A value in a table's cell; a dash where there is none."""
     import pandas as pd  # half a second, and help needs no table
 
@@ -373,7 +373,7 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
 
 
-def tell(
+def _tell(
     options: Shows, name: str, table: pd.DataFrame, said: str, brief: pd.DataFrame | None = None
 ) -> None:
     """An answer as JSON, as CSV, or as a table with a sentence.

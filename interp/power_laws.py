@@ -150,7 +150,7 @@ def _bent(x: np.ndarray, bend: float) -> np.ndarray:
     return np.column_stack([np.ones_like(x), x, np.maximum(x - bend, 0)])
 
 
-def constant(size: Array, loss: Array) -> Law:
+def _constant(size: Array, loss: Array) -> Law:
     """No law: size does not matter."""
     y = np.log(loss)
     mean = float(y.mean())
@@ -166,7 +166,7 @@ LAWS: Mapping[str, Callable[[Array, Array], Law]] = MappingProxyType(
         "exponential": exponential,
         "logarithmic": logarithmic,
         "broken": broken,
-        "none": constant,
+        "none": _constant,
     }
 )
 

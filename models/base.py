@@ -107,13 +107,13 @@ class LanguageModel(HookedRootModule):
         """
         return self.reading.margins(Outcome(logits, tokens, at, self.vocabulary))
 
-    def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
+    def _normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
         """What is added to x W_U + b_U, for all tokens alike: 0 unless the output is a softmax.
 
         It makes each logit log(p / ``LEAST``). Others read the same distribution from it, since a
         softmax does not see what is added to all.
         """
-        return normaliser(raw) if self.softmax else torch.zeros_like(raw[..., :1])
+        return _normaliser(raw) if self.softmax else torch.zeros_like(raw[..., :1])
 
     @torch.no_grad()
     def prefix_logits(
@@ -345,7 +345,7 @@ class EmbeddingModel(LanguageModel):
 
 
 class Unembed(nn.Module):
-    """Residual stream to logits: x W_U + b_U, and with a softmax ``normaliser`` of this."""
+    """Residual stream to logits: x W_U + b_U, and with a softmax ``_normaliser`` of this."""
 
     def __init__(self, config: ModelConfig, d_vocab: int) -> None:
         super().__init__()
@@ -354,10 +354,10 @@ class Unembed(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
         raw: Tensor = self.linear(x)
-        return raw if self.output == "sigmoid" else raw + normaliser(raw)
+        return raw if self.output == "sigmoid" else raw + _normaliser(raw)
 
 
-def normaliser(raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
+def _normaliser(raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
     """What makes log(p / ``LEAST``) of numbers whose softmax is p."""
     return -raw.logsumexp(dim=-1, keepdim=True) - math.log(LEAST)
 

@@ -38,7 +38,7 @@ def shapes(width: float = 1.0) -> pd.DataFrame:
     )
 
 
-def truth(x: np.ndarray) -> np.ndarray:
+def _truth(x: np.ndarray) -> np.ndarray:
     """The function that the observations are noisy values of."""
     return 2 * np.sin(x) + x
 
@@ -49,10 +49,10 @@ def observations(keys: int = 40, seed: int = 0) -> pd.DataFrame:
         raise UserError(f"keys is {keys}: it must be at least 1")
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0, LAST, keys))
-    return pd.DataFrame({"x": x, "y": truth(x) + rng.normal(scale=0.5, size=keys)})
+    return pd.DataFrame({"x": x, "y": _truth(x) + rng.normal(scale=0.5, size=keys)})
 
 
-def regression(seen: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _regression(seen: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The curve of each kernel through the observations, and its weights.
 
     Returns:
@@ -93,11 +93,11 @@ def shapes_chart(width: float = 1.0) -> ChartType:
 def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The observations, the truth (dashed), and the curve of each kernel."""
     x = np.linspace(0, LAST, 101)
-    dashed = alt.Chart(pd.DataFrame({"x": x, "y": truth(x)})).mark_line(
+    dashed = alt.Chart(pd.DataFrame({"x": x, "y": _truth(x)})).mark_line(
         strokeDash=[4, 4], color=QUIET
     )
     dots = alt.Chart(seen).mark_point(filled=True, size=22, color=QUIET, opacity=0.7)
-    curves = alt.Chart(regression(seen, width)[0]).mark_line(strokeWidth=2)
+    curves = alt.Chart(_regression(seen, width)[0]).mark_line(strokeWidth=2)
     layers = [layer.encode(x="x:Q", y="y:Q") for layer in (dots, dashed)]
     return alt.layer(*layers, curves.encode(x="x:Q", y="y:Q", color=_colour())).properties(
         width=250, height=170
@@ -106,7 +106,7 @@ def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
 
 def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The attention weights of each kernel: query down, key across."""
-    table = regression(seen, width)[1]
+    table = _regression(seen, width)[1]
     table["query"] = table["query"].round(2)
     cells = heat(
         table,

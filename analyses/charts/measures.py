@@ -30,7 +30,7 @@ def along(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
     ]
 
 
-def numbers(
+def _numbers(
     table: pd.DataFrame, by: Sequence[str], column: str, place: str | None = None
 ) -> pd.DataFrame:
     """A number of each run: language, setting (of all varied fields but ``place``), place, seed,
@@ -50,7 +50,7 @@ def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.Da
     """One row per language, setting and place: value, low, high, seeds (that have the number).
 
     Args:
-        values: as of ``numbers``.
+        values: as of ``_numbers``.
         censored: whether a number is missing because it is too large to have been seen. The value
             is then the median over all seeds, without an interval; a setting where half of them
             have no number has no row. Otherwise it is the mean with its 95% interval.
@@ -94,7 +94,7 @@ def panels(
         censored: as of ``middles``.
         shares: whether the number is a share: the axis goes from 0 to 1.
     """
-    every = numbers(table, by, column, place)
+    every = _numbers(table, by, column, place)
     means, values = middles(every, censored, shares), every.dropna(subset=["value"])
     settings = list(dict.fromkeys(values["setting"]))
     if place is None:

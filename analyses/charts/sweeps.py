@@ -106,7 +106,7 @@ def curves(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition")
     """Columns: language, setting, seed, window, group (of neighbouring lengths), length (their
     mean), right (the measure's mean)."""
     rows = table[["language", "seed", "length", "window"]].assign(
-        right=measured(table, measure), setting=settings_of(table, by)
+        right=_measured(table, measure), setting=settings_of(table, by)
     )
     rows = rows.dropna(subset=["right"])
     spans = rows.groupby("language")["length"].agg(["min", "max"]).loc[rows["language"]]
@@ -141,7 +141,7 @@ def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
     return {"right": mean} | {k: float(v) for k, v in ends.items()} | {"seeds": len(values)}
 
 
-def measured(table: pd.DataFrame, measure: str) -> pd.Series:
+def _measured(table: pd.DataFrame, measure: str) -> pd.Series:
     """The measure of every row, NaN where it is not defined. Recognition is balanced: the mean of
     the shares of members and of others that are right, or the only one of the two that there is."""
     if measure == "recognition":

@@ -107,13 +107,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # no process that this one starts takes a module from the reader's own folder
         os.environ["PYTHONSAFEPATH"] = "1"
-    return exit_status(lambda: obey(args))
+    return exit_status(lambda: _obey(args))
 
 
-def obey(args: Sequence[str]) -> None:
+def _obey(args: Sequence[str]) -> None:
     """Does what the words of a command line ask for. Raises UserError for a mistake."""
     if not args or args[0] in ("-h", "--help"):
-        OUT.print(usage())
+        OUT.print(_usage())
     elif args[0] == "--complete":  # the shell asks, see completion.py
         from analyses.command_line.completion import candidates
 
@@ -141,7 +141,7 @@ def _here() -> bool:
         return False
 
 
-def usage() -> Text:
+def _usage() -> Text:
     """The commands, one line each."""
     width = max(len(command.usage) for command in COMMANDS.values())
     lines = [f"  lab {each.usage:{width}}  {each.about}" for each in COMMANDS.values()]

@@ -51,9 +51,9 @@ def demo(options: Demo) -> None:
     paths = {name: out / run_name(config) for name, config in configs.items()}
     jobs = {name: (paths[name], config, options.device) for name, config in configs.items()}
     with Live(
-        get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
+        get_renderable=lambda: _state_of(paths), console=ERR, refresh_per_second=4, transient=True
     ) as live:
-        for name, seconds in side_by_side(complete, jobs, options.workers, options.scheduler):
+        for name, seconds in side_by_side(_complete, jobs, options.workers, options.scheduler):
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(paths)]
     table = pd.DataFrame([overview(run) for run in runs])
@@ -66,7 +66,7 @@ def demo(options: Demo) -> None:
         if verdicts is not None:
             OUT.print(printed_summary(verdicts))
         for name in ("discovery", "explanations"):
-            OUT.print(titled(run.name, f" {name}: {asked(run, name).sentence}"))
+            OUT.print(titled(run.name, f" {name}: {_asked(run, name).sentence}"))
     if "dieren" in paths:
         lines = discover(Discover(DIEREN_FILE, out))
         OUT.print(titled(lines["name"], f" rule: {headline(lines)} {evidence(lines)}"))
@@ -97,7 +97,7 @@ def windows(configs: Mapping[str, TrainConfig]) -> str:
     return f"Training window: n = {', '.join(parts)}."
 
 
-def complete(path: Path, config: TrainConfig, device: str) -> float:
+def _complete(path: Path, config: TrainConfig, device: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
     run = trained(path, config, device=device)
@@ -106,7 +106,7 @@ def complete(path: Path, config: TrainConfig, device: str) -> float:
     return time.monotonic() - start
 
 
-def state_of(paths: dict[str, Path]) -> Table:
+def _state_of(paths: dict[str, Path]) -> Table:
     """One bar a run: training first, then the questions."""
     table = Table.grid(padding=(0, 2))
     for path in paths.values():
@@ -127,7 +127,7 @@ def state_of(paths: dict[str, Path]) -> Table:
     return table
 
 
-def asked(run: Run, name: str) -> Answer:
+def _asked(run: Run, name: str) -> Answer:
     """The answer to a question as the demo asks it. Raises UserError where it was removed."""
     found = kept(run, name, question(name).brief)
     if found is None:
@@ -138,7 +138,7 @@ def asked(run: Run, name: str) -> Answer:
 def overview(run: Run) -> dict[str, object]:
     """A run in one row."""
     found = {
-        name: asked(run, name).findings for name in ("accuracy", "probing", "heads", "discovery")
+        name: _asked(run, name).findings for name in ("accuracy", "probing", "heads", "discovery")
     }
     main = found["probing"]["main"]
     probe = found["probing"]["best"][main]
@@ -148,14 +148,14 @@ def overview(run: Run) -> dict[str, object]:
         "run": run.name,
         "exact": str(found["accuracy"]["exact_to"] or "-"),
         "recognised": "".join(f"{last['recognition']:.1%}" for last in run.metrics()[-1:]) or "-",
-        **dict(zip(("false accepts", "false rejects"), wrong(found["accuracy"]), strict=True)),
+        **dict(zip(("false accepts", "false rejects"), _wrong(found["accuracy"]), strict=True)),
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
-        "structure": structure(discovery),
+        "structure": _structure(discovery),
     }
 
 
-def wrong(accuracy: Mapping[str, Any]) -> tuple[str, str]:
+def _wrong(accuracy: Mapping[str, Any]) -> tuple[str, str]:
     """False accepts and false rejects among all short words; "-" where they are not known."""
     if (every := accuracy["all_words"]) is None:
         return "-", "-"
@@ -165,7 +165,7 @@ def wrong(accuracy: Mapping[str, Any]) -> tuple[str, str]:
     return f"{accepts:,} of {others:,} {to}", f"{rejects:,} of {members:,} {to}"
 
 
-def structure(discovery: Mapping[str, Any]) -> str:
+def _structure(discovery: Mapping[str, Any]) -> str:
     """What was found behind the verdicts, in two words."""
     if discovery["status"] == "counts":
         return str(discovery["envelope"]["name"] or discovery["envelope"]["shape"])

@@ -68,9 +68,9 @@ def sweep(options: Sweep | Leaderboard | FewLabels) -> None:
     """Many runs from one file, or a study with options of its own, on this machine or on many."""
     match options:
         case Leaderboard():
-            leaderboard(options)
+            _leaderboard(options)
         case FewLabels():
-            few_labels(options)
+            _few_labels(options)
         case Sweep():
             _sweep(options)
 
@@ -137,7 +137,7 @@ def _estimate(options: Sweep) -> None:
     OUT.print(estimate_in_words(table, options.workers))
 
 
-def leaderboard(options: Leaderboard) -> None:
+def _leaderboard(options: Leaderboard) -> None:
     """Every explanation method on many models, scored against the truth."""
     with progress_bar("leaderboard") as report:
         result = leaderboards.leaderboard(options, report)
@@ -165,7 +165,7 @@ def leaderboard(options: Leaderboard) -> None:
     OUT.print(f"  {page}", style="dim")
 
 
-def few_labels(options: FewLabels) -> None:
+def _few_labels(options: FewLabels) -> None:
     """How many labelled lines does a network need that has read unlabelled words before?"""
     with progress_bar("few-labels") as report:
         result = labels.few_labels(options, report)

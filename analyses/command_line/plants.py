@@ -54,7 +54,7 @@ def score(options: Score) -> None:
             result = nothing.null(options, report)
         if not shown(options, result.table, as_json(result)):
             rows = pd.DataFrame(result.findings["scores"])
-            OUT.print(table_of(rows[rows["kind"].isin(["null", nothing.RIGHT])]))
+            OUT.print(table_of(rows[rows["kind"].isin(nothing.WHOSE)]))
             OUT.print(result.sentence)
             where(result, nothing.NAME)
         return

@@ -29,14 +29,14 @@ def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
     """Print an answer that a run keeps, or what else is shown."""
     match options:
         case Size():
-            size(options)
+            _size(options)
         case Hooks():
-            hooks(options)
+            _hooks(options)
         case Kernels():
             draw(kernel_attention.chart(options), options.file)
             OUT.print(f"{options.file}")
         case Scaling():
-            scaling(options)
+            _scaling(options)
         case Show():
             _show(options)
 
@@ -94,7 +94,7 @@ def _show_all(run: Run, how: Shows) -> None:
         OUT.print(f"not asked yet: {left}", style="dim")
 
 
-def scaling(options: Scaling) -> None:
+def _scaling(options: Scaling) -> None:
     """Power laws of a sweep's loss, beside rivals and exactness."""
     runs = laws_of.points(options.folder, options.by)
     table = laws_of.laws(runs)
@@ -110,7 +110,7 @@ def scaling(options: Scaling) -> None:
         OUT.print(sentence)
 
 
-def size(options: Size) -> None:
+def _size(options: Size) -> None:
     """The weights of a model of any shape, and what its attention holds."""
     parts = parts_of(options.model, options.tokens)
     said = total(parts, options.model, options.positions)
@@ -121,7 +121,7 @@ def size(options: Size) -> None:
     OUT.print(said)
 
 
-def hooks(options: Hooks) -> None:
+def _hooks(options: Hooks) -> None:
     """The hook table of a run's model."""
     config = Run(options.run).config.model
     rows = [

@@ -25,7 +25,7 @@ from models.training.writer import validation_sample
 def languages(options: Languages) -> None:
     """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
     if options.tokens:
-        tokens(options)
+        _tokens(options)
         return
     if options.name or options.grammar:
         _one_language(options)
@@ -51,7 +51,7 @@ def languages(options: Languages) -> None:
     OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
 
 
-def tokens(options: Languages) -> None:
+def _tokens(options: Languages) -> None:
     """The merges of a language, how they cut a word, and whether they find its words."""
     known = language(options.name)
     cutter = of_tokens.tokeniser_of(known, options.tokens)
@@ -98,7 +98,7 @@ def train(options: Train) -> None:
     choose_device(options.device)
     if options.corpus is not None:
         validation_sample(corpus_of(options.corpus, config), config)
-    go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+    _go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
 
 
 def finetune(options: Finetune) -> None:
@@ -108,7 +108,7 @@ def finetune(options: Finetune) -> None:
     if options.corpus is not None:
         validation_sample(corpus_of(options.corpus, config), config)
     path = options.out / run_name(config)
-    go(Run.create(path, config, options.corpus, parent), options.device)
+    _go(Run.create(path, config, options.corpus, parent), options.device)
 
 
 def resume(options: Resume) -> None:
@@ -119,10 +119,10 @@ def resume(options: Resume) -> None:
         return
     if read_plan(run.path) is not None:
         raise UserError(f"{run.path} was planted, not trained: remove it, and plant it again")
-    go(run, options.device)
+    _go(run, options.device)
 
 
-def go(run: Run, device: str) -> None:
+def _go(run: Run, device: str) -> None:
     """Trains under a progress bar and says how it ended."""
     with progress_bar(run.name) as report:
 

@@ -58,7 +58,7 @@ def answers(
 ) -> Iterator[tuple[Key, Answer | Failed]]:
     """The answers as they come in; see ``workers.side_by_side``. A job that kills its workers is
     ``Failed``."""
-    with connected(min(workers, len(jobs)), scheduler) as client:
+    with _connected(min(workers, len(jobs)), scheduler) as client:
         # A worker of this machine gets a job only when it is free: if it had several at once, Dask
         # might leave the longest for the end. Workers elsewhere come and go, and only the scheduler
         # knows how many there are, so it gets many jobs at once; all of a large sweep would fill
@@ -112,7 +112,7 @@ def _absolute(argument: Any) -> Any:
 
 
 @contextmanager
-def connected(workers: int, scheduler: str | None) -> Iterator[Client]:
+def _connected(workers: int, scheduler: str | None) -> Iterator[Client]:
     """A client of the scheduler, or of processes of this machine that end with it.
 
     Raises:
@@ -160,7 +160,7 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
     Raises:
         UserError: the processes do not start.
     """
-    with dask.config.set({**LOCAL, "temporary-directory": str(scratch())}):
+    with dask.config.set({**LOCAL, "temporary-directory": str(_scratch())}):
         if FORKED:
             loaded = [name for name in sys.modules if name.partition(".")[0] in OURS]
             get_mp_context().set_forkserver_preload(["distributed", *loaded])
@@ -211,11 +211,11 @@ def _interrupted_later() -> Iterator[None]:
 
 
 SCRATCH = "structure-lab-workers-"
-"""How a folder of ``scratch`` begins; eight hex digits follow."""
+"""How a folder of ``_scratch`` begins; eight hex digits follow."""
 
 
 @cache
-def scratch() -> Path:
+def _scratch() -> Path:
     """The folder of this process for what its workers leave on the disk: sockets, and Dask's own.
 
     It is removed when the process ends. A process that is killed cannot do that: the next one does.

@@ -37,7 +37,7 @@ def trained(
         UserError: the folder holds a run of another configuration, or of other lines.
     """
     choose_device(device)  # a device that is missing leaves no folder behind
-    with held(path, config, corpus) as run:
+    with _held(path, config, corpus) as run:
         finish(run, device, progress)
     return run
 
@@ -52,7 +52,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
     with ExitStack() as locks:
         # Every process takes the locks in the order of the names, so that two processes that want
         # the same runs never wait for each other.
-        runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
+        runs = [locks.enter_context(_held(path, configs[path])) for path in sorted(configs)]
         begun = set[Path]()
 
         def noted(run: Run, step: int, value: float | None) -> None:
@@ -65,7 +65,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
 
 
 @contextmanager
-def held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterator[Run]:
+def _held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterator[Run]:
     """The run of a configuration, a new one if there is none; locked, so nobody else trains it."""
     with locked(path):
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)

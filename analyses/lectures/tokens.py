@@ -155,10 +155,10 @@ def course(
         if number == count or (pair_next := choice(there)) is None:
             return
         merged.append("".join(pair_next))
-        known = {part: merge(tokens, pair_next) for part, tokens in known.items()}
+        known = {part: _merge(tokens, pair_next) for part, tokens in known.items()}
 
 
-def merge(tokens: Sequence[str], pair: Pair) -> list[str]:
+def _merge(tokens: Sequence[str], pair: Pair) -> list[str]:
     """The tokens with each occurrence of a pair made one, from the left."""
     found: list[str] = []
     at = 0

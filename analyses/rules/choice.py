@@ -87,17 +87,18 @@ def choice(
         weighed(rule.dfa, symbols, lines.words, lines.labels, rule, "classes", look=False)
         for rule in (fit.formula.rule(symbols) for fit in searched.others[:MOST_TRIED])
     ]
-    rules += near(chosen, lines, symbols)
+    rules += _near(chosen, lines, symbols)
     fitting = space(chosen, [*known.values(), *rules], symbols)
     lengths = [len(word) for word in lines.words]
     texts = {way["way"]: way["rule"] for way in ways}
     others = [
-        about(rule, texts, symbols) | {"differs": differing(chosen.dfa, rule.dfa, symbols, lengths)}
+        _about(rule, texts, symbols)
+        | {"differs": differing(chosen.dfa, rule.dfa, symbols, lengths)}
         for rule in fitting[1:]
     ]
     asked = deciding([rule.dfa for rule in fitting], in_words(symbols))
     return {
-        "best": about(chosen, texts, symbols) | best,
+        "best": _about(chosen, texts, symbols) | best,
         "space": others,
         "decide": [list(word) for word in asked],
     }
@@ -111,7 +112,7 @@ def _known(way: dict[str, Any], lines: Lines, symbols: Sequence[str]) -> Found:
     return replace(rule, bits=rule.bits - rule.written + shorter, written=shorter)
 
 
-def near(chosen: Found, lines: Lines, symbols: Sequence[str]) -> list[Found]:
+def _near(chosen: Found, lines: Lines, symbols: Sequence[str]) -> list[Found]:
     """The automata with one arrow elsewhere, which the lines do not exclude either.
 
     If the rule in words is much shorter than the automaton's table, none of them is of interest.
@@ -125,7 +126,7 @@ def near(chosen: Found, lines: Lines, symbols: Sequence[str]) -> list[Found]:
     ]
 
 
-def about(rule: Found, texts: dict[str, str | None], symbols: Sequence[str]) -> dict[str, Any]:
+def _about(rule: Found, texts: dict[str, str | None], symbols: Sequence[str]) -> dict[str, Any]:
     """A rule as data: in words, its class, its automaton, and what the lines say of it.
 
     Args:

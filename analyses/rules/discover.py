@@ -172,7 +172,7 @@ def _discover(
     run, found = None, _too_few(corpus)
     if enough:
         found, run = learned(options, folder, corpus, record, report, budget)
-        record["ways"].append(row("Transformer", found, time.monotonic() - start))
+        record["ways"].append(_row("Transformer", found, time.monotonic() - start))
     record |= {"run": run.name if run else None, "found": found}
     record["seconds"] = round(time.monotonic() - start, 1)
     for done, (way, work) in enumerate(ways.items(), 1):
@@ -182,11 +182,11 @@ def _discover(
             continue
         report(done, f"finder: {way}")
         begun = time.monotonic()
-        record["ways"].append(row(way, work(), time.monotonic() - begun))
+        record["ways"].append(_row(way, work(), time.monotonic() - begun))
     record |= choice(record["ways"], searched(), Lines(*corpus.sides(*SPLITS)), symbols)
     for way in record["ways"]:
         way["same"] = same_rule(way, record["best"], symbols)
-    record["disagreements"] = disagreements(run, found) if run else []
+    record["disagreements"] = _disagreements(run, found) if run else []
     record |= {"stopped": budget.stopped, "status": "finished"}
     report(1 + len(ways), "discovered")
     return dict(plain(record))
@@ -229,7 +229,7 @@ def learned(
         path = options.out / name
         record["networks"].append({"run": name})
         with budget.network():
-            seen = watched(config, which, report)
+            seen = _watched(config, which, report)
             run = trained(path, config, folder / LINES, options.device, seen)
             report(0, f"{which}, {name}: asking for its rule")
             result, _ = answer(run, "discovery", asked)
@@ -247,13 +247,13 @@ def learned(
         if best is None or bits < best[0]:
             best = bits, found, run
         learnt_nothing += found["network_p"] >= SURE
-        if explained(found) or learnt_nothing >= HOPELESS or _futile(found):
+        if _explained(found) or learnt_nothing >= HOPELESS or _futile(found):
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]
 
 
-def watched(
+def _watched(
     config: TrainConfig, which: str, report: Callable[[int, str], None]
 ) -> Callable[[int, float | None], None]:
     """A progress function for training that reports at every evaluation.
@@ -304,7 +304,7 @@ def _code_length(found: dict[str, Any]) -> float:
     return float(found["bits"])
 
 
-def explained(found: dict[str, Any]) -> bool:
+def _explained(found: dict[str, Any]) -> bool:
     """Is there nothing left for another network to explain?"""
     if found["status"] == "exceptions":
         return found["wrong"] >= ENOUGH
@@ -394,7 +394,7 @@ def _few_exceptions(searched: Searched) -> bool:
     return 0 < fit.wrong <= FEW * len(fit.formula.fits)
 
 
-def row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A row of the table of all ways."""
     return {
         "way": way,
@@ -414,7 +414,7 @@ def row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:
     }
 
 
-def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
+def _disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
     """Lines on which label, rule and network do not all agree."""
     corpus = run.language
     assert isinstance(corpus, LabelledCorpus)

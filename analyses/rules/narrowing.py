@@ -92,7 +92,7 @@ def narrowed(
     left = [rule for rule, fit in zip(rules, fits, strict=True) if fit]
     if left and not fits[0]:
         first, *others = (dfa for dfa, fit in zip(automata, fits, strict=True) if fit)
-        symbols = alphabet(left[0]["dfa"])
+        symbols = _alphabet(left[0]["dfa"])
         shares = [differing(first, other, symbols, lengths) for other in others]
         left[1:] = [rule | {"differs": x} for rule, x in zip(left[1:], shares, strict=True)]
     return Narrowed(left, [rule for rule, fit in zip(rules, fits, strict=True) if not fit])
@@ -102,11 +102,11 @@ def questions(rules: Sequence[Mapping[str, Any]]) -> list[Question]:
     """The lines that decide between rules, the most telling first; none where one rule is left."""
     if len(rules) < 2:
         return []
-    symbols = in_words(alphabet(rules[0]["dfa"]))
-    return counted(rules, deciding([automaton(rule["dfa"]) for rule in rules], symbols))
+    symbols = in_words(_alphabet(rules[0]["dfa"]))
+    return _counted(rules, deciding([automaton(rule["dfa"]) for rule in rules], symbols))
 
 
-def counted(rules: Sequence[Mapping[str, Any]], lines: Sequence[Word]) -> list[Question]:
+def _counted(rules: Sequence[Mapping[str, Any]], lines: Sequence[Word]) -> list[Question]:
     """Lines with the numbers of the rules that accept and that reject them."""
     verdicts = np.array([verdicts_of(automaton(rule["dfa"]), lines) for rule in rules])
     accepting = verdicts.sum(axis=0).tolist()
@@ -118,10 +118,10 @@ def counted(rules: Sequence[Mapping[str, Any]], lines: Sequence[Word]) -> list[Q
 
 def automaton(kept: Mapping[str, Any]) -> DFA:
     """The automaton of a kept rule."""
-    return rebuilt(dict(kept), alphabet(kept))
+    return rebuilt(dict(kept), _alphabet(kept))
 
 
-def alphabet(kept: Mapping[str, Any]) -> list[str]:
+def _alphabet(kept: Mapping[str, Any]) -> list[str]:
     """The symbols of a kept automaton, in their order."""
     return list(dict.fromkeys(symbol for _, symbol, _ in kept["transitions"]))
 
@@ -142,7 +142,7 @@ def answers_of(folder: Path, record: Mapping[str, Any]) -> dict[Word, bool]:
     if not path.exists():
         return {}
     kept = read_record(path, Answers, cure)["answers"]
-    symbols, labels = {*alphabet(record["best"]["dfa"])}, record["labels"]
+    symbols, labels = {*_alphabet(record["best"]["dfa"])}, record["labels"]
     for answer in kept:
         if not answer["line"] or not symbols.issuperset(answer["line"]):
             raise UserError(f"{path} is damaged (a line that the rules cannot read): {cure}")
@@ -175,7 +175,7 @@ def with_answers(
 def asked(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines that would decide, as rows: how many rules give a line which label."""
     accepted, other = record["labels"]
-    lines = counted([record["best"], *record["space"]], [tuple(x) for x in record["decide"]])
+    lines = _counted([record["best"], *record["space"]], [tuple(x) for x in record["decide"]])
     return [
         {
             "line": " ".join(line.line),

@@ -189,7 +189,7 @@ def recovered(
         "found": lambda draw: by_finders(draw, dfa, symbols)
     }
     if with_network:
-        parts["network"] = lambda draw: [by_network(draw, folder, device)]
+        parts["network"] = lambda draw: [_by_network(draw, folder, device)]
     rows = []
     for part, work in parts.items():
         known = kept_as_asked(folder, part, asked)
@@ -240,11 +240,11 @@ def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any
 def _found(rule: Found, way: str, draw: Draw, truth: DFA) -> dict[str, Any]:
     """A row of the table of one draw: a rule and its tests."""
     said = rule.rule.text if rule.rule else f"an automaton of {len(rule.dfa.states)} states"
-    right = tested(lambda words: verdicts_of(rule.dfa, words), draw)
+    right = _tested(lambda words: verdicts_of(rule.dfa, words), draw)
     return {"way": way, "exact": float(same(rule.dfa, truth)), **right, "says": said}
 
 
-def tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
+def _tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
     """The share of each test that is judged rightly."""
     return {
         name: float((accepts(lines.words) == lines.labels).mean())
@@ -252,7 +252,7 @@ def tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
     }
 
 
-def by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
+def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
     """What the LSTM says of the tests. It has no automaton: ``exact`` is NaN."""
     lines, corpus = folder / "lines.tsv", draw.corpus
     names = np.where(corpus.line_labels, corpus.positive, corpus.negative).tolist()
@@ -262,7 +262,7 @@ def by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
     begun = time.process_time()
     run = trained(folder / run_name(config), config, lines, device)
     seconds = time.process_time() - begun
-    right = tested(judge(run.model()), draw)
+    right = _tested(judge(run.model()), draw)
     shutil.rmtree(run.path)  # hundreds of networks, no longer needed
     return {"way": NETWORK, "exact": np.nan, **right, "says": "", "seconds": seconds}
 

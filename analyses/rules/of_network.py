@@ -114,7 +114,7 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
         if kept is not None and not options.again:
             return kept, True
         answer = _asked(network, length, search, arguments, progress)
-        return save(folder, NAME, QUESTION, answer, chart(answer)), False
+        return save(folder, NAME, QUESTION, answer, _chart(answer)), False
 
 
 def _asked(
@@ -264,7 +264,7 @@ def by_length(found: dict[str, Any]) -> pd.DataFrame:
     )
 
 
-def chart(answer: Answer) -> ChartType:
+def _chart(answer: Answer) -> ChartType:
     """The automaton; or, where none describes the network, a sentence that says so."""
     if answer.findings["status"] in ("none", "counts"):
         return note(answer.findings["headline"])

@@ -182,7 +182,7 @@ DOUBTS = {
 """Why what a way has found is not reliable, in few words."""
 
 
-def reliable(way: dict[str, Any]) -> str:
+def _reliable(way: dict[str, Any]) -> str:
     """Is what a way has found reliable, and why not?"""
     if way["status"] == "none":
         why = DOUBTS.get(way.get("doubt") or "")
@@ -196,7 +196,7 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "way": way["way"],
             "says": way["rule"] or f"an automaton of {way['states']} states",
-            "reliable": reliable(way),
+            "reliable": _reliable(way),
             "lines against": way["wrong"],
             "held-out right": way.get("held-out right"),
             "same": {True: "yes", False: "no", None: None}[way["same"]],

@@ -273,7 +273,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     record = discover(replace(options, minutes=MOST_MINUTES))
     truth = corpus.truth()
     rows = []
-    for way in (best(record), *record["ways"]):
+    for way in (_best(record), *record["ways"]):
         exact = False
         if truth is not None and way["dfa"] is not None:
             symbols = sorted(truth.input_symbols)
@@ -309,7 +309,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     return rows
 
 
-def best(record: dict[str, Any]) -> dict[str, Any]:
+def _best(record: dict[str, Any]) -> dict[str, Any]:
     """The answer of `lab rule` as a way of its own; it takes the seconds of all ways."""
     answer = dict.fromkeys(("rule", "states", "dfa", "wrong", "held-out right"))
     if record["best"]:

@@ -105,7 +105,7 @@ def _positions(key: PositionKey, answer: Any, model: HookedTransformer) -> dict[
     """Means over words. The signs of values count for the cosine and the order of hiding: positive
     speaks for "in the language"."""
     values = _numbers(answer, key.inside.shape)
-    rows, known = [], zip(values, key.inside, key.shapley, games(key, model), strict=True)
+    rows, known = [], zip(values, key.inside, key.shapley, _games(key, model), strict=True)
     for value, inside, exact, game in known:
         speaks = value[None] if verdict_of(game) else -value[None]
         rows.append(
@@ -119,7 +119,7 @@ def _positions(key: PositionKey, answer: Any, model: HookedTransformer) -> dict[
     return {name: found[name] for name in wanted}
 
 
-def games(key: Key, model: HookedTransformer) -> list[Game]:
+def _games(key: Key, model: HookedTransformer) -> list[Game]:
     """The model's probability of a yes on each word of which symbols are hidden."""
     words = key.words.tokens[:, 1:].numpy()
     rng = np.random.default_rng(key.words.seed)
@@ -127,13 +127,13 @@ def games(key: Key, model: HookedTransformer) -> list[Game]:
     hidden = rng.choice(symbols, size=(HIDDEN_BY, words.shape[1]))
     found = []
     for word in words:
-        game = Game(scores_of(key.words, model), word, hidden, on_both_scales)
+        game = Game(_scores_of(key.words, model), word, hidden, on_both_scales)
         game.values()
         found.append(game.on("probability"))
     return found
 
 
-def scores_of(words: Words, model: HookedTransformer) -> Any:
+def _scores_of(words: Words, model: HookedTransformer) -> Any:
     """The model's verdict on words of one length without BOS, as a score of a ``Game``."""
     bos = words.tokens[:1, :1]
 

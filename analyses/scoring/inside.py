@@ -44,7 +44,7 @@ class ForbiddenError(Exception):
     """A lens asked for the truth."""
 
 
-def main() -> None:
+def _main() -> None:
     """Answers jobs until there are no more."""
     with (
         os.fdopen(os.dup(1), "w") as replies,
@@ -165,4 +165,4 @@ def _send(replies: TextIO, reply: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

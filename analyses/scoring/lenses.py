@@ -46,7 +46,7 @@ FIRST = 2
 # -- positions ------------------------------------------------------------------------------------
 
 
-def explained(name: str, model: Any, words: Words) -> Any:
+def _explained(name: str, model: Any, words: Words) -> Any:
     """The values of one of the lab's explanations of log odds (``METHODS``), word by word."""
     method, rng = METHODS[name], np.random.default_rng(words.seed)
     bos = words.tokens[:1, :1]
@@ -69,7 +69,7 @@ def explained(name: str, model: Any, words: Words) -> Any:
 # -- parts and edges ------------------------------------------------------------------------------
 
 
-def edge_scores(
+def _edge_scores(
     method: Method, direction: Direction, model: Any, words: PartWords
 ) -> dict[tuple[str, str], float]:
     """The mean size of the effect of each edge over all pairs."""
@@ -79,19 +79,19 @@ def edge_scores(
     return {Edge(*edge): float(size) for edge, size in sizes.fillna(0.0).items()}
 
 
-def by_edge(method: Method, direction: Direction, model: Any, words: PartWords) -> Any:
+def _by_edge(method: Method, direction: Direction, model: Any, words: PartWords) -> Any:
     """An edge's score."""
-    scores = edge_scores(method, direction, model, words)
+    scores = _edge_scores(method, direction, model, words)
     return [scores[Edge(*edge)] for edge in words.edges]
 
 
 def _by_sender(method: Method, direction: Direction, model: Any, words: PartWords) -> Any:
     """A part's score is the largest of the edges that leave it."""
-    scores = edge_scores(method, direction, model, words)
+    scores = _edge_scores(method, direction, model, words)
     return [max(v for (sender, _), v in scores.items() if sender == part) for part in words.parts]
 
 
-def patched(model: Any, words: PartWords) -> Any:
+def _patched(model: Any, words: PartWords) -> Any:
     """The mean size of what a part's output of the other word does at its best position."""
     pairs = words.tokens, words.counterfactuals
     table = patch(model, *pairs, words.metric, ["z", "mlp_out"])
@@ -106,7 +106,7 @@ def patched(model: Any, words: PartWords) -> Any:
     return [float(best.get(part, 0.0)) for part in words.parts]
 
 
-def ablated(model: Any, words: PartWords) -> Any:
+def _ablated(model: Any, words: PartWords) -> Any:
     """The mean change of the verdict when the mean over words stands in for a part's output."""
     table = ablate(model, words.tokens, words.tokens >= 0, words.metric, "mean")
     size = (table["after"] - table["before"]).abs().groupby(table["part"]).mean().to_dict()
@@ -122,7 +122,7 @@ def ablated(model: Any, words: PartWords) -> Any:
     return [size[part] for part in words.parts]
 
 
-def direct(model: Any, words: PartWords) -> Any:
+def _direct(model: Any, words: PartWords) -> Any:
     """How much a part's direct share of the verdict differs between words."""
     at = torch.full((len(words.tokens),), words.at)
     table = direct_logit_attribution(model, words.tokens, at, words.token)
@@ -153,21 +153,21 @@ def _best_site(streams: Mapping[str, np.ndarray], values: np.ndarray) -> str:
     return next(site for site, r2 in told.items() if r2 >= max(told.values()) - 0.01)
 
 
-def probed(model: Any, words: VariableWords) -> Any:
+def _probed(model: Any, words: VariableWords) -> Any:
     """What a ridge probe reads: its weights at the first of the best sites."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(np.atleast_2d(Ridge(1e-3).fit(streams[site], values).coef_))
 
 
-def written(model: Any, words: VariableWords) -> Any:
+def _written(model: Any, words: VariableWords) -> Any:
     """How the stream changes with the values: least squares from values to the stream."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(Ridge(1e-3).fit(values, streams[site]).coef_.T)
 
 
-def steered(model: Any, words: VariableWords) -> Any:
+def _steered(model: Any, words: VariableWords) -> Any:
     """For each number or category, the difference of means that steering uses."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
@@ -184,7 +184,7 @@ def _partial_squares(model: Any, words: VariableWords) -> Any:
     return site, _span(found.x_weights_.T)
 
 
-def principal(model: Any, words: VariableWords) -> Any:
+def _principal(model: Any, words: VariableWords) -> Any:
     """The first principal components of the stream, which look at no values."""
     streams, values = _streams(model, words), _values(words)
     site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
@@ -192,12 +192,12 @@ def principal(model: Any, words: VariableWords) -> Any:
 
 
 def _aligned_where_probed(model: Any, words: VariableWords) -> Any:
-    """``aligned`` at the site that a ridge probe chooses."""
+    """``_aligned`` at the site that a ridge probe chooses."""
     site = _best_site(_streams(model, words), _values(words))
-    return aligned(model, replace(words, sites=(site,)))
+    return _aligned(model, replace(words, sites=(site,)))
 
 
-def aligned(model: Any, words: VariableWords) -> Any:
+def _aligned(model: Any, words: VariableWords) -> Any:
     """Distributed alignment search (Geiger et al. 2024): directions whose exchange at every
     position gives the right verdict; the site is the first where it does most often."""
     values = _values(words)
@@ -258,7 +258,7 @@ def learned(model: Any, words: Words) -> Any:
     return _table(found.dfa)
 
 
-def merged(model: Any, words: Words) -> Any:
+def _merged(model: Any, words: Words) -> Any:
     """Passive learning (RPNI) from 2,000 words with the network's verdicts."""
     drawn = _drawn(words, 2000)
     return _table(rpni(drawn, _accepts(model, words)(drawn), words.symbols))
@@ -302,7 +302,7 @@ def _random_lines(model: Any, words: LineWords) -> Any:
 RANDOM = "random"
 LENSES: Mapping[str, Lens] = {
     **{
-        name: {"positions": partial(explained, name)}
+        name: {"positions": partial(_explained, name)}
         for name in (
             "LIME",
             "SHAP kernel",
@@ -317,32 +317,32 @@ LENSES: Mapping[str, Lens] = {
     },
     "path patching, noising": {
         "parts": partial(_by_sender, "exact", "noising"),
-        "edges": partial(by_edge, "exact", "noising"),
+        "edges": partial(_by_edge, "exact", "noising"),
     },
     "path patching, denoising": {
         "parts": partial(_by_sender, "exact", "denoising"),
-        "edges": partial(by_edge, "exact", "denoising"),
+        "edges": partial(_by_edge, "exact", "denoising"),
     },
     **{
         name: {
             "parts": partial(_by_sender, name, "noising"),
-            "edges": partial(by_edge, name, "noising"),
+            "edges": partial(_by_edge, name, "noising"),
         }
         for name in ("EAP", "EAP-IG", "conductance", "GIM")
     },
-    "activation patching": {"parts": patched},
-    "mean ablation": {"parts": ablated},
-    "direct share": {"parts": direct},
-    "ridge probe": {"variable": probed},
-    "least squares of the stream": {"variable": written},
-    "difference of means": {"variable": steered},
+    "activation patching": {"parts": _patched},
+    "mean ablation": {"parts": _ablated},
+    "direct share": {"parts": _direct},
+    "ridge probe": {"variable": _probed},
+    "least squares of the stream": {"variable": _written},
+    "difference of means": {"variable": _steered},
     "partial least squares": {"variable": _partial_squares},
-    "DAS": {"variable": aligned},
+    "DAS": {"variable": _aligned},
     "DAS, probe's site": {"variable": _aligned_where_probed},
-    "principal components": {"variable": principal},
+    "principal components": {"variable": _principal},
     "whole stream": {"variable": _whole_stream},
     "L*": {"rule": learned},
-    "RPNI": {"rule": merged},
+    "RPNI": {"rule": _merged},
     **{name: {"lines": lens} for name, lens in OF_LINES.items()},
     RANDOM: {
         "positions": _random_values,

@@ -3,6 +3,7 @@ of those in which there is.
 
 OUT/null/LANGUAGE-KIND-sSEED/    each network: a run, with its answers
 OUT/null/LANGUAGE-sSEED/         the network that is right, from which others are made
+OUT/null/PROGRAM-planted-sSEED/  a network of known wiring
 OUT/results/null-1/              all of it
 """
 
@@ -24,12 +25,13 @@ from analyses.answers import Answer, Progress, answer, plain, question, quiet, s
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.needs import lack
-from analyses.options.plants import LEARNED, Score
+from analyses.options.plants import LEARNED, SETTINGS, Score
 from analyses.registry import usual
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.config import TrainConfig
 from models.errors import UserError
+from models.plants.plant import plant, write
 from models.runs.files import write_bytes
 from models.runs.run import Run
 from models.training.recipes import recipe
@@ -90,7 +92,10 @@ NULL: dict[str, Callable[[Run], LanguageModel]] = {
     "symbols permuted": _permuted,
 }
 """Networks in which nothing is to be found of a language, each made from one that is right."""
-RIGHT = "right"
+RIGHT, PLANTED = "right", "planted"
+THERE = (RIGHT, PLANTED)
+"""Networks in which there is something to find: trained ones that are right, and those of known
+wiring."""
 
 
 def _beside(run: Run, name: str) -> Path:
@@ -105,18 +110,22 @@ def _config(language: str, seed: int) -> TrainConfig:
 
 
 def null(asked: Score, progress: Progress = quiet) -> Answer:
-    """One row per network and question.
+    """One row per network and question: of the asked seeds of each kind, and of twice as many
+    trained networks that are right.
 
-    Columns: kind (of ``NULL``, or "right"), language, seed, question, grade, claimed (whether the
+    Columns: kind (of ``NULL``, or of ``THERE``), language (of a planted network its
+    program), seed, question, grade, claimed (whether the
     lab claims it), alone (whether its first claim beats its controls, whatever the network knows),
     ahead (by how many standard errors it does; NaN without controls or interval), sentence.
     """
     names = [question(name).name for name in asked.questions or usual()]
-    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
-    jobs = {
-        key: (*key, tuple(names), (asked.out / FOLDER).absolute())
-        for key in product(LEARNED, (RIGHT, *NULL), seeds)
-    }
+    first, last = asked.first_seed, asked.first_seed + asked.seeds
+    keys = [
+        *product(LEARNED, (RIGHT, *NULL), range(first, last)),
+        *product(LEARNED, (RIGHT,), range(last, last + asked.seeds)),
+        *product(asked.programs, (PLANTED,), range(first, last)),
+    ]
+    jobs = {key: (*key, tuple(names), (asked.out / FOLDER).absolute()) for key in keys}
     progress(0, len(jobs), "the first network")
     tables = {}
     for key, table in side_by_side(_answers_of, jobs, asked.workers, asked.scheduler):
@@ -127,18 +136,26 @@ def null(asked: Score, progress: Progress = quiet) -> Answer:
     arguments = {"questions": names, "seeds": asked.seeds, "first_seed": asked.first_seed}
     found = {"scores": summary.to_dict("records")}
     result = Answer(table, " ".join(sentences(summary)), plain(found), arguments)
-    return save(asked.out, NAME, ASKS, result, chart(summary))
+    return save(asked.out, NAME, ASKS, result, _chart(summary))
+
+
+def _network(language: str, kind: str, seed: int, out: Path) -> Run:
+    path = out / f"{language}-{kind.replace(' ', '-')}-s{seed}"
+    if path.exists():
+        return Run(path)
+    if kind == PLANTED:
+        dials = list(SETTINGS.values())[seed % len(SETTINGS)]
+        return write(plant(language, dials, seed), path)
+    config = _config(language, seed)
+    run = trained(out / f"{language}-s{seed}", config)
+    return run if kind == RIGHT else Run.create(path, config, model=NULL[kind](run))
 
 
 def _answers_of(
     language: str, kind: str, seed: int, names: tuple[str, ...], out: Path
 ) -> pd.DataFrame:
     """All answers about one network, which is made if need be."""
-    config = _config(language, seed)
-    run = trained(out / f"{language}-s{seed}", config)
-    if kind != RIGHT:
-        path = _beside(run, kind.replace(" ", "-"))
-        run = Run(path) if path.exists() else Run.create(path, config, model=NULL[kind](run))
+    run = _network(language, kind, seed, out)
     rows = []
     for name in names:
         if lack(run, question(name).needs):
@@ -169,11 +186,12 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
     what the lab claims, and what the first claim alone would say.
 
     Columns: question, kind, of ("claimed" or "alone"), share, low, high (Wilson), networks, and
-    power (of "right": the share claimed at the threshold that ``FALSE`` of the null networks pass).
+    power (of ``THERE``: the share claimed at the threshold that ``FALSE`` of the null networks
+    pass).
     """
     rows = []
     for name, asked in table.groupby("question", sort=False):
-        isnull = asked["kind"] != RIGHT
+        isnull = ~asked["kind"].isin(THERE)
         bar = asked.loc[isnull, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
         kinds = [("null", asked[isnull]), *asked.groupby("kind", sort=False)]
         for (kind, some), of in product(kinds, ("claimed", "alone")):
@@ -181,17 +199,24 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
             if not count:
                 continue
             low, high = wilson(hits, count)
-            power = float((some["ahead"] > bar).mean()) if kind == RIGHT else np.nan
+            power = float((some["ahead"] > bar).mean()) if kind in THERE else np.nan
             about = {"question": name, "kind": kind, "of": of, "share": hits / count}
             rows.append(about | {"low": low, "high": high, "networks": count, "power": power})
     return pd.DataFrame(rows)
+
+
+WHOSE = {
+    "null": "that have nothing to find",
+    RIGHT: "that are right",
+    PLANTED: "of known wiring",
+}
 
 
 def sentences(summary: pd.DataFrame) -> Iterator[str]:
     """A sentence per question."""
     for name, rows in summary.groupby("question", sort=False):
         said = []
-        for kind, whose in (("null", "that have nothing to find"), (RIGHT, "that are right")):
+        for kind, whose in WHOSE.items():
             for row in rows[(rows["kind"] == kind) & (rows["of"] == "claimed")].itertuples():
                 share = f"{row.share:.0%}{brackets(row.low, row.high, '.0%')}"
                 said.append(f"{share} of {row.networks} networks {whose}")
@@ -199,9 +224,9 @@ def sentences(summary: pd.DataFrame) -> Iterator[str]:
             yield f"{name} claims something of {' and of '.join(said)}."
 
 
-def chart(summary: pd.DataFrame) -> ChartType:
+def _chart(summary: pd.DataFrame) -> ChartType:
     """The share of networks of which something is claimed, by question."""
-    shown = summary[summary["kind"].isin(["null", RIGHT])]
+    shown = summary[summary["kind"].isin(WHOSE)]
     base = alt.Chart(shown).encode(
         y=alt.Y("question:N", sort=None, title=None),
         color=alt.Color("kind:N", title=None).legend(orient="top"),

@@ -110,7 +110,7 @@ def evidence(by_seed: pd.DataFrame) -> Evidence:
     Args:
         by_seed: rows of ``leaderboard.means`` of all runs.
     """
-    rows = named(_honest(by_seed))
+    rows = _named(_honest(by_seed))
     rows = rows[_transformers(rows)]
     both = pd.concat([rows, rows.assign(membership=ALL)])
     columns = ["measure", "membership", "method"]
@@ -118,7 +118,7 @@ def evidence(by_seed: pd.DataFrame) -> Evidence:
     return Evidence(by_run, dict(zip(rows["method"], rows["family"], strict=True)))
 
 
-def named(rows: pd.DataFrame) -> pd.DataFrame:
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the scale in the name of the method."""
     pairs = zip(rows["method"], rows["scale"], strict=True)
     return rows.assign(method=[called(*pair) for pair in pairs])
@@ -161,7 +161,7 @@ def _networks(by_seed: pd.DataFrame) -> str:
 
 def in_each_language(by_seed: pd.DataFrame) -> pd.DataFrame:
     """LIME and SHAP beside chance, and substitutions beside SHAP, as ``by_language.compared``."""
-    rows = named(_honest(by_seed))
+    rows = _named(_honest(by_seed))
     plan = ((LIME, "chance"), (KERNEL, "chance"), ("substitution (probability)", KERNEL))
     return by_language.compared(rows[_transformers(rows)], plan)
 
@@ -205,7 +205,7 @@ def _useful(found: Evidence) -> str:
 
 def _elsewhere(by_seed: pd.DataFrame) -> str:
     """Is it because of Transformers? The same words explained in LSTM and CNN."""
-    rows = named(_honest(by_seed))
+    rows = _named(_honest(by_seed))
     rows = rows[(rows["measure"] == "AUROC") & rows["method"].isin((LIME, KERNEL))]
     rows = rows.assign(
         kind=np.where(_transformers(rows), "transformer", rows["architecture"]),
@@ -315,7 +315,7 @@ def _three(gap: float, more: str, less: str, level: str) -> str:
 
 
 def _replacement(by_seed: pd.DataFrame) -> str:
-    rows = named(_honest(by_seed))
+    rows = _named(_honest(by_seed))
     rows = rows[_transformers(rows) & (rows["membership"] == "non-members")]
     kernel = rows[(rows["method"] == KERNEL) & (rows["measure"] == "AUROC")]
     if kernel.empty:
@@ -339,7 +339,7 @@ def _replacement(by_seed: pd.DataFrame) -> str:
 
 
 def _shortcut(by_seed: pd.DataFrame) -> str:
-    planted = named(by_seed[by_seed["measure"] == FOUND])
+    planted = _named(by_seed[by_seed["measure"] == FOUND])
     if planted.empty:
         return ""
     planted = planted[_transformers(planted)]

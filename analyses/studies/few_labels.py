@@ -185,7 +185,7 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
 
 def _each(cells: Sequence[Cell], asked: FewLabels) -> Any:
     jobs = {cell: (cell, asked.out, asked.device) for cell in cells}
-    return side_by_side(complete, jobs, asked.workers, asked.scheduler)
+    return side_by_side(_complete, jobs, asked.workers, asked.scheduler)
 
 
 def subspace(dimensions: int) -> str:
@@ -204,7 +204,7 @@ def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, st
     }
 
 
-def complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
+def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
     """The rows of one cell: a worker's job; kept in a folder of their own."""
     folder, asked = out / "cells" / cell.name, plain(asdict(cell))
     if (known := kept_as_asked(folder, KEPT, asked)) is not None:

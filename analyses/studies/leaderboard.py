@@ -47,7 +47,7 @@ Key = tuple[str, str, int]
 """A run: its language, its architecture in words, its seed."""
 
 
-def recipes(asked: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
+def _recipes(asked: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
     """How the runs of each language and architecture are trained."""
     configs = [
         recipe_or_plain(name, asked.recipe)
@@ -56,10 +56,10 @@ def recipes(asked: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
         for name in asked.languages
         for kind in asked.architectures
     ]
-    return {(config.language, architecture(config.model)): config for config in configs}
+    return {(config.language, _architecture(config.model)): config for config in configs}
 
 
-def architecture(config: ModelConfig) -> str:
+def _architecture(config: ModelConfig) -> str:
     """The architecture in words; heads that are fixed by construction are named."""
     fixed = config.counting.averaging_heads
     if not fixed:
@@ -79,7 +79,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     """
     configs = {
         (*key, seed): replace(config, seed=seed, steps=asked.steps or config.steps)
-        for key, config in recipes(asked).items()
+        for key, config in _recipes(asked).items()
         for seed in range(asked.seeds)
     }
     found: dict[Key, Answer] = {}
@@ -87,7 +87,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     jobs = {
         key: (asked.out / run_name(c), c, asked.words, asked.device) for key, c in configs.items()
     }
-    answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
+    answers = side_by_side(_complete, jobs, asked.workers, asked.scheduler)
     for done, (key, one) in enumerate(answers):
         found[key] = one
         progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
@@ -114,11 +114,11 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
 
 def first_words(asked: Leaderboard) -> dict[str, Answer]:
     """One explained word per language, by the first seed of its first architecture."""
-    paths = {name: asked.out / run_name(c) for (name, _), c in reversed(recipes(asked).items())}
+    paths = {name: asked.out / run_name(c) for (name, _), c in reversed(_recipes(asked).items())}
     return {name: answer(Run(paths[name]), "explanations")[0] for name in asked.languages}
 
 
-def complete(path: Path, config: TrainConfig, words: int, device: str) -> Answer:
+def _complete(path: Path, config: TrainConfig, words: int, device: str) -> Answer:
     """Trains the run if need be and explains its verdicts."""
     run = trained(path, config, device=device)
     options = OfRun(words=words, seed=config.seed)

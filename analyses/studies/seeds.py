@@ -105,7 +105,7 @@ def groups(runs: Sequence[Run]) -> list[Group]:
     for run in runs:
         together.setdefault(tuple(settings(run).items()), []).append(run)
     configs = [dict(key) for key in together]
-    apart = told_apart(configs)
+    apart = _told_apart(configs)
     found = [
         Group(
             {name: config[name] for name in apart},
@@ -116,7 +116,7 @@ def groups(runs: Sequence[Run]) -> list[Group]:
     return sorted(found, key=lambda group: [(v is None, v) for v in group.fields.values()])
 
 
-def told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that tell the configurations apart.
 
     First the language. Then architecture and mask, if they differ within a language: they decide

@@ -86,7 +86,7 @@ def patch(
         value, baseline = sweep(model, clean[group], corrupted[group], some, sites, rows)
         values.append(value.cpu())
         baselines.append(baseline.cpu())
-    return table_of(
+    return _table_of(
         list(metrics), sites, torch.cat(values, dim=2).numpy(), torch.cat(baselines, dim=2).numpy()
     )
 
@@ -130,7 +130,7 @@ def over_pairs(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def table_of(
+def _table_of(
     metrics: Sequence[str],
     sites: Sequence[Site],
     value: Float[np.ndarray, "metric site pair"],

@@ -25,7 +25,7 @@ SINGULAR = 1e-5
 """Directions that are independent only by so small a share of their size are so by rounding."""
 
 
-def two_sided(
+def _two_sided(
     read: Float[Tensor, "d latent"], write: Float[Tensor, "latent d"], offset: Float[Tensor, " d"]
 ) -> Dictionary:
     """Linear components as pairs of latents.
@@ -46,7 +46,7 @@ def principal(x: Float[Tensor, "n d"], width: int) -> Dictionary:
     """Principal components, two latents each: as many as vary, and at most ``width`` latents."""
     found = PCA(_components(x, width)).fit(x.numpy())
     directions = torch.as_tensor(found.components_, dtype=torch.float32)
-    return two_sided(directions.T, directions, x.mean(dim=0))
+    return _two_sided(directions.T, directions, x.mean(dim=0))
 
 
 def independent(x: Float[Tensor, "n d"], width: int, seed: int = 0) -> Dictionary:
@@ -62,7 +62,7 @@ def independent(x: Float[Tensor, "n d"], width: int, seed: int = 0) -> Dictionar
         ica.fit(flat.transform(x.numpy()))
     read = torch.as_tensor(flat.components_.T @ ica.components_.T, dtype=torch.float32)
     write = torch.as_tensor(ica.mixing_.T @ flat.components_, dtype=torch.float32)
-    return two_sided(read, write, x.mean(dim=0))
+    return _two_sided(read, write, x.mean(dim=0))
 
 
 def _components(x: Float[Tensor, "n d"], width: int) -> int:
@@ -88,7 +88,7 @@ def clusters(x: Float[Tensor, "n d"], width: int, seed: int = 0) -> Dictionary:
 def axes(x: Float[Tensor, "n d"]) -> Dictionary:
     """The activation's own axes about their mean, two latents each: no learning."""
     eye = torch.eye(x.shape[1])
-    return two_sided(eye, eye, x.mean(dim=0))
+    return _two_sided(eye, eye, x.mean(dim=0))
 
 
 def neurons(write: Float[Tensor, "d_mlp d_model"], bias: Float[Tensor, " d_model"]) -> Dictionary:

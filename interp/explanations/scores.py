@@ -68,7 +68,7 @@ def against_rationale(
     """
     size = values.shape[1]
     right = _as_rows(sets, size)
-    if not ranks(right):
+    if not _ranks(right):
         return dict.fromkeys(RATIONALE, np.full(len(values), np.nan))
     value = np.abs(values)
     largest = value.max(axis=1, keepdims=True)
@@ -103,7 +103,7 @@ def _as_rows(sets: Sets, size: int) -> Bool[np.ndarray, "set time"]:
     return rows
 
 
-def ranks(sets: Bool[np.ndarray, "set time"]) -> bool:
+def _ranks(sets: Bool[np.ndarray, "set time"]) -> bool:
     """Can positions be ranked against these sets? Not if one of them holds all, or none."""
     count = sets.sum(axis=1)
     return len(sets) > 0 and bool(((count > 0) & (count < sets.shape[1])).all())
@@ -131,7 +131,7 @@ def chance(size: int, sets: Sets) -> dict[str, float]:
         size: positions in the word.
         sets: the rationales.
     """
-    if not ranks(_as_rows(sets, size)):
+    if not _ranks(_as_rows(sets, size)):
         return dict.fromkeys(RATIONALE, float("nan"))
     if len(sets) > 1:
         return dict(_chance_of_many(size, tuple(map(tuple, sets))))

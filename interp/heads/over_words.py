@@ -41,7 +41,7 @@ def over_words(
         a value, of those that do not choose), different (units among these), undefined (words
         without a value).
     """
-    scored, everything = scores(unit, seed), per_word.to_numpy(dtype=np.float64)
+    scored, everything = _scores(unit, seed), per_word.to_numpy(dtype=np.float64)
     values, own = everything[scored], unit[scored]
     defined = ~np.isnan(values)
     sums = np.zeros((own.max() + 1, values.shape[1], 2))
@@ -69,7 +69,7 @@ def over_words(
     )
 
 
-def scores(unit: Int[np.ndarray, " word"], seed: int = 0) -> Bool[np.ndarray, " word"]:
+def _scores(unit: Int[np.ndarray, " word"], seed: int = 0) -> Bool[np.ndarray, " word"]:
     """The words that do not choose. With fewer than three different words, none chooses."""
     place = np.random.default_rng(seed).permutation(unit.max() + 1)
     return (place[unit] % 3 > 0) | (len(place) < 3)

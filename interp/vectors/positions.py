@@ -49,7 +49,7 @@ def properties(table: Float[np.ndarray, "position d"], window: int, shift: int =
     norms = np.linalg.norm(table, axis=1)
     largest = float(norms[within].max())
     bit = (np.arange(2 * window)[:, None] >> np.arange(window.bit_length() - 1)) % 2 == 1
-    reader = affine(table[within], 2.0 * bit[within] - 1)
+    reader = _affine(table[within], 2.0 * bit[within] - 1)
     return Properties(
         largest,
         float(norms[beyond].max()) / largest if largest else 1.0,
@@ -59,7 +59,7 @@ def properties(table: Float[np.ndarray, "position d"], window: int, shift: int =
     )
 
 
-def affine(
+def _affine(
     x: Float[np.ndarray, "row d"], y: Float[np.ndarray, "row e"]
 ) -> Float[np.ndarray, "d_plus_1 e"]:
     """The affine map from x to y by least squares; its last row is the constant."""
@@ -72,7 +72,7 @@ def _extended(x: Float[np.ndarray, "row d"]) -> Float[np.ndarray, "row d_plus_1"
 
 def _missed(x: Float[np.ndarray, "row d"], y: Float[np.ndarray, "row d"]) -> float:
     """The root mean square of the best map's errors, divided by that of y around its mean."""
-    error, spread = y - _extended(x) @ affine(x, y), y - y.mean(axis=0)
+    error, spread = y - _extended(x) @ _affine(x, y), y - y.mean(axis=0)
     return float(np.linalg.norm(error) / np.linalg.norm(spread)) if spread.any() else 0.0
 
 

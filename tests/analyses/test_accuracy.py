@@ -21,10 +21,8 @@ from analyses.questions.behaviour import accuracy
 from analyses.questions.behaviour.accuracy import (
     QUESTION,
     analyse,
-    claims,
     every_word,
     exact_to,
-    headline,
     leaning,
     totals,
 )
@@ -89,7 +87,7 @@ def test_the_verdicts_on_all_words_are_those_asked_one_by_one(run: Run) -> None:
     for kind, examples in every["examples"].items():
         assert len(examples) == min(5, len(wrong[kind]))
         assert set(examples) <= set(wrong[kind])
-    numbers = headline(answer).set_index(["of", "variable"])["value"]
+    numbers = QUESTION.headline(answer).set_index(["of", "variable"])["value"]
     for model in models:
         own = totals(every, model)
         assert numbers["false accepts, all words to length 7", model] == own["false_accepts"]
@@ -129,7 +127,7 @@ def test_a_network_that_leans_on_the_shortcut_is_caught(tmp_path: Path) -> None:
     shown = table.set_index("symbol").loc["muis", "trained"]
     assert f"muis ({shown})" in answer.sentence
     assert "It leans on 1 of 6 symbols that decide nothing" in answer.sentence
-    numbers = headline(answer).set_index(["variable", "of"])["value"]
+    numbers = QUESTION.headline(answer).set_index(["variable", "of"])["value"]
     for model in ("trained", "untrained"):
         there = rows[(rows["model"] == model) & (rows["symbol"] == "muis")]["effect"].item()
         assert numbers[model, "leans on muis"] == there
@@ -206,7 +204,7 @@ def test_sizes_that_were_not_tested_are_not_spoken_of(
 ) -> None:
     rows = of_shares(dict.fromkeys(exact, 1.0), 0.0, exact=list(exact.values()))
     assert exact_to(rows.table[rows.table["model"] == "trained"]) == reach
-    assert claims(rows)[0].notes[0].startswith(said)
+    assert QUESTION.claims(rows)[0].notes[0].startswith(said)
 
 
 def of_shares(shares: dict[int, float], untrained: float, exact: object = pd.NA) -> Answer:
@@ -234,7 +232,7 @@ def of_shares(shares: dict[int, float], untrained: float, exact: object = pd.NA)
 def test_right_verdicts_are_held_against_both_controls(
     share: float, untrained: float, grade: str
 ) -> None:
-    inside, beyond = claims(of_shares({1: share, 2: share, 3: 0.5}, untrained))
+    inside, beyond = QUESTION.claims(of_shares({1: share, 2: share, 3: 0.5}, untrained))
     assert (inside.grade, inside.value, inside.n) == (grade, pytest.approx(share), 200)
     assert (inside.low, inside.high) == wilson(round(200 * share), 200)
     assert inside.controls == {
@@ -253,10 +251,22 @@ def test_a_list_of_runs_does_not_name_sizes_below_chosen_lengths(run: Run) -> No
 
     chosen = ask(run, "accuracy", Accuracy(lengths="8:10", count=4, all_words=0))[0]
     assert listed().isna().all()
-    assert headline(chosen).set_index(["of", "variable"])["value"].loc["exact to size"].isna().all()
+    assert (
+        QUESTION.headline(chosen)
+        .set_index(["of", "variable"])["value"]
+        .loc["exact to size"]
+        .isna()
+        .all()
+    )
     usual = ask(run, "accuracy", Accuracy(max_n=2, count=4, all_words=0))[0]
     assert listed().tolist() == [usual.findings["exact_to"]]
-    assert headline(usual).set_index(["of", "variable"])["value"].loc["exact to size"].notna().all()
+    assert (
+        QUESTION.headline(usual)
+        .set_index(["of", "variable"])["value"]
+        .loc["exact to size"]
+        .notna()
+        .all()
+    )
 
 
 @pytest.mark.parametrize("kind", ["labelled", "pairs"])

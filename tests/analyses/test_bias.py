@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from conftest import tiny_config
 
+from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.options.behaviour import Bias
 from analyses.options.shipped import find
 from analyses.questions.behaviour import bias as of_rules
-from analyses.questions.behaviour.bias import bias, claims, headline
+from analyses.questions.behaviour.bias import QUESTION, bias
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import plan
 from interp.statistics import wilson
@@ -62,7 +63,7 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
         assert row["by_rule"] + row["by_rival"] == 1
         assert row["agreeing"] == pytest.approx(agreeing, abs=0.06)
         assert (row["low"], row["high"]) == wilson(round(row["by_rule"] * 1000), 1000)
-    (claim,) = claims(table)
+    (claim,) = QUESTION.claims(Answer(table))
     rule = {
         "rule": "ends with the symbol that it begins with",
         "rival": "has an even number of b",
@@ -72,10 +73,14 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
     taught = taken in ("rule", "rival")
     assert claim.grade == (NO if taught else "not weighed")
     better = table.assign(by_rule=[table["by_rule"][0], 0.5], by_rival=[table["by_rival"][0], 0.5])
-    (claim,) = claims(better)
+    (claim,) = QUESTION.claims(Answer(better))
     assert claim.grade == ("holds" if taught else "not weighed")  # where both agree it is wrong
-    assert claims(better.assign(agreeing=0.9))[0].grade == {"no": NO}.get(taken, "fragile")
-    assert claims(better.assign(agreeing=1.0))[0].grade == {"no": NO}.get(taken, "holds")
+    assert QUESTION.claims(Answer(better.assign(agreeing=0.9)))[0].grade == {"no": NO}.get(
+        taken, "fragile"
+    )
+    assert QUESTION.claims(Answer(better.assign(agreeing=1.0)))[0].grade == {"no": NO}.get(
+        taken, "holds"
+    )
     assert claim.controls["always the same answer"] == better["constant"][0]
     ends = (better["low"][0], better["high"][0])
     assert (claim.low, claim.high) == pytest.approx(
@@ -102,7 +107,7 @@ def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
 
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(runs: list[Run]) -> None:
     table = bias(runs[0], Bias(words=100)).set_index("model")
-    compared = headline(table.reset_index()).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table.reset_index())).set_index(["variable", "of"])["value"]
     assert len(compared) == 4
     for model in ("trained", "untrained"):
         assert compared["by rule", model] == table.loc[model, "by_rule"]

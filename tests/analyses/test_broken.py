@@ -12,18 +12,18 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import answer, fresh_answer
+from analyses.answers import Answer, answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import ablation as broken
 from analyses.questions.parts.ablation import (
     AS_IT_IS,
     BROKEN,
+    QUESTION,
     RANDOM,
     Removal,
     balanced,
     edges_of,
-    headline,
     parts_of,
     removal_of,
     right_without,
@@ -205,7 +205,7 @@ def test_the_command_and_the_page_say_the_same(
     assert "nothing is taken away: name it" in capsys.readouterr().err
     assert main([*command, "--off", "L0H1", "--ablation", "zero"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    compared = headline(table).set_index("of")["value"]
+    compared = QUESTION.headline(Answer(table)).set_index("of")["value"]
     assert compared[BROKEN] == balanced(table).set_index("of").loc[BROKEN, "right"]
     assert compared[RANDOM] == balanced(table).set_index("of").loc[RANDOM, "right"].mean()
     found = fresh_answer(trained, broken.QUESTION, Options(("L0H1",), "zero"))

@@ -78,7 +78,7 @@ def patched(
     ],
 )
 def test_patching(asked: Answer, grade: str) -> None:
-    (claim,) = patching.claims(asked)
+    (claim,) = patching.QUESTION.claims(asked)
     assert claim.grade == grade
     assert claim.short.endswith("of the difference between this word and others.") or grade == NO
 
@@ -86,14 +86,16 @@ def test_patching(asked: Answer, grade: str) -> None:
 def test_where_a_network_sees_ahead_a_site_before_the_difference_has_its_median_too() -> None:
     asked = patched()
     found = asked.table.assign(position=asked.table["position"].replace(3, 0))
-    (claim,) = patching.claims(Answer(found, findings=asked.findings))
+    (claim,) = patching.QUESTION.claims(Answer(found, findings=asked.findings))
     assert claim.grade == HOLDS
     assert claim.controls["the median site of this kind"] == 0
 
 
 def test_words_that_are_not_told_apart_differ_by_nothing() -> None:
     asked = patched()
-    (claim,) = patching.claims(Answer(asked.table.assign(shift=np.nan), findings=asked.findings))
+    (claim,) = patching.QUESTION.claims(
+        Answer(asked.table.assign(shift=np.nan), findings=asked.findings)
+    )
     assert claim.sentence == (
         "The network does not tell this word from the others, on 8 others. So no activation "
         "carries a difference."
@@ -132,7 +134,7 @@ def circuit(
     ],
 )
 def test_circuits(asked: Answer, grade: str) -> None:
-    (claim,) = circuits.claims(asked)
+    (claim,) = circuits.QUESTION.claims(asked)
     assert claim.grade == grade
     assert "edges keep 97%" in claim.short
 
@@ -169,7 +171,7 @@ def of_heads(
     ends = {"low": found["value"] - 0.1, "high": found["value"] + 0.1, "uniform": even}
     numbers = {"share": 0.4, "words": 40, "different": 20}
     found = found.assign(head=found["part"].str[-1].astype(int), **ends, **numbers)
-    return heads.claims(Answer(found))
+    return heads.QUESTION.claims(Answer(found))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def broken(lost: float = 0.4, random: Sequence[float] = (0.1, 0.0)) -> Claim:
         for words in ("members", "others")
     ]
     found = table("of parts words right lost lost_low lost_high count", *rows)
-    (claim,) = ablation.claims(found)
+    (claim,) = ablation.QUESTION.claims(Answer(found))
     return claim
 
 
@@ -256,7 +258,7 @@ def of_pairs(low: float = 0.7, **controls: float) -> list[Claim]:
         ("none", "control", f"L1H0 on {there}", -1, 0.5, at["elsewhere"], 0.4, 0.6),
         ("none", "control", f"{kinds} on {there}", -1, 0.5, at["read"], 0.4, 0.6),
     ).assign(hit=0.6, agrees=np.nan, agrees_low=np.nan, agrees_high=np.nan, pairs=12)
-    return alignment.claims(Answer(found))
+    return alignment.QUESTION.claims(Answer(found))
 
 
 def test_alignment() -> None:
@@ -289,7 +291,7 @@ def depending(
             (model, "agrees", "all heads", "", np.nan, value, value - 0.2, value + 0.2),
         ]
     found = table("model kind place role choice value low high", *rows).assign(pairs=40)
-    return dependencies.claims(found)
+    return dependencies.QUESTION.claims(Answer(found))
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def looking(even: float = 0.3, untrained: float = 0.2, beyond: float = 0.2) -> l
         for of in ("attention", "beyond")
         for name, sign in (("low", -1), ("high", 1))
     }
-    return looks.claims(found.assign(**ends))
+    return looks.QUESTION.claims(Answer(found.assign(**ends)))
 
 
 def test_looks() -> None:
@@ -347,7 +349,9 @@ def without(other: float = 0.0, untrained: float = 0.0) -> list[Claim]:
         ("untrained", "L0H1", 0.1, 0.1, 0.9),
         ("untrained", "L0H2", 0.2, 0.2, 0.9),
     ).assign(accuracy=0.8, prompts=50)
-    return induction.claims(found.assign(low=found["drop"] - 0.1, high=found["drop"] + 0.1))
+    return induction.QUESTION.claims(
+        Answer(found.assign(low=found["drop"] - 0.1, high=found["drop"] + 0.1))
+    )
 
 
 def test_induction() -> None:
@@ -363,7 +367,9 @@ def reaching(rate: float = 0.5, half: float = 0.1, fit: float = 0.9) -> Claim:
     found = table("model rate", ("trained", rate), ("untrained", 0.2))
     ends = {"rate_low": found["rate"] - half, "rate_high": found["rate"] + half}
     about = {"fit": fit, "path_length": 3, "sequential": 4, "words": 30}
-    (claim,) = reach.claims(found.assign(**ends, **about).astype({"path_length": "Int64"}))
+    (claim,) = reach.QUESTION.claims(
+        Answer(found.assign(**ends, **about).astype({"path_length": "Int64"}))
+    )
     return claim
 
 
@@ -383,7 +389,9 @@ def test_reach() -> None:
 def scoring(mean: float = 0.5, untrained: float = 0.1, half: float = 0.2) -> Claim:
     found = table("model mean", ("trained", mean), ("trained", mean), ("untrained", untrained))
     found = found.assign(mean_low=found["mean"] - half, mean_high=found["mean"] + half, tokens=9)
-    (claim,) = cosine.claims(found.assign(correlation=found["mean"], corrected=[0.01, 0.2, 0.9]))
+    (claim,) = cosine.QUESTION.claims(
+        Answer(found.assign(correlation=found["mean"], corrected=[0.01, 0.2, 0.9]))
+    )
     return claim
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer, fresh_answer
+from analyses.answers import Answer, answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Dependencies
 from analyses.questions.parts.dependencies import (
@@ -22,11 +22,8 @@ from analyses.questions.parts.dependencies import (
     QUESTION,
     ROLES,
     Pairs,
-    chart,
-    claims,
     dependencies,
     examples,
-    headline,
     pairs_of,
     prefers,
     roles_of,
@@ -197,7 +194,7 @@ def test_an_untrained_model_is_measured_by_the_trained_difference(table: pd.Data
 
 
 def test_words_and_picture(table: pd.DataFrame) -> None:
-    right, reads, agrees = claims(table)
+    right, reads, agrees = QUESTION.claims(Answer(table))
     own = table[(table["model"] == "trained") & (table["kind"] == "value")]
     own = own[own["role"] == "controller"]
     best = own.loc[own["choice"].idxmax()]
@@ -209,9 +206,9 @@ def test_words_and_picture(table: pd.DataFrame) -> None:
     for row in asked.itertuples():
         assert f"with {row.place} ({row.pairs} pairs)" in right.sentence
     assert agrees.value == table[table["kind"] == "agrees"]["value"].iloc[0]
-    assert len(chart(table).to_dict()["vconcat"]) == table["kind"].nunique()
+    assert len(QUESTION.chart(Answer(table)).to_dict()["vconcat"]) == table["kind"].nunique()
     assert set(table["kind"]) == set(KINDS)
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     shares = table[table["kind"].isin(["right", "agrees"])]
     assert len(compared) == len(shares) > 0
     for row in shares.itertuples():
@@ -227,7 +224,7 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
     train(made, "cpu")
     found = dependencies(made, Dependencies(" ".join(VERBS), count=4))
     assert set(found["kind"]) == {"right"}
-    assert len(claims(found)) == 1
+    assert len(QUESTION.claims(Answer(found))) == 1
 
 
 def test_what_depends_on_nothing_says_so(tmp_path: Path) -> None:
@@ -245,6 +242,6 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
     said = json.loads(capsys.readouterr().out)
     found = fresh_answer(run, QUESTION, Dependencies(" ".join(VERBS), count=12))
     assert said["sentence"] == found.sentence
-    assert found.claims == tuple(claims(table))
+    assert found.claims == tuple(QUESTION.claims(Answer(table)))
     assert main([*words, "olifant"]) == 2
     assert "unknown symbol" in capsys.readouterr().err

@@ -13,19 +13,11 @@ import pytest
 from brute import distance
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Depths
-from analyses.questions.behaviour.depths import (
-    KINDS,
-    _guessed,
-    chart,
-    claims,
-    depths,
-    headline,
-    words_by_depth,
-)
+from analyses.questions.behaviour.depths import KINDS, QUESTION, _guessed, depths, words_by_depth
 from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import END, ContextFreeLanguage, language
@@ -136,8 +128,8 @@ def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
             long = np.mean([len(word) <= 8 for word in words])
             assert rows["in_window"].tolist() == pytest.approx([long] * 3)
     assert set(table["kind"]) == set(KINDS)
-    assert claims(table)[0].n == sum(map(len, by_depth.values()))
-    assert chart(table).to_dict()["concat"]
+    assert QUESTION.claims(Answer(table))[0].n == sum(map(len, by_depth.values()))
+    assert QUESTION.chart(Answer(table)).to_dict()["concat"]
     assert END in known.next_symbols(())
 
 
@@ -180,7 +172,7 @@ def by_depth(kind: str, shares: list[float], untrained: float, symbol: float) ->
 def test_depths_are_held_against_what_the_last_symbol_tells(
     shares: list[float], untrained: float, symbol: float, grade: str
 ) -> None:
-    (claim,) = claims(by_depth("recognition", shares, untrained, symbol))
+    (claim,) = QUESTION.claims(Answer(by_depth("recognition", shares, untrained, symbol)))
     assert (claim.grade, claim.n) == (grade, 3 * 64)
     hits = round(64 * sum(shares))
     assert (claim.value, claim.low, claim.high) == (hits / 192, *wilson(hits, 192))
@@ -191,7 +183,7 @@ def test_depths_are_held_against_what_the_last_symbol_tells(
     assert f"{shares[1]:.0%} [{low:.0%}, {high:.0%}] at depth 1" in claim.sentence
     assert "From depth 2 on most words are longer" in claim.sentence
     both = [by_depth(kind, shares, 0, 0) for kind in ("exact", "before the last", "recognition")]
-    assert len(claims(pd.concat(both))) == 2
+    assert len(QUESTION.claims(Answer(pd.concat(both)))) == 2
 
 
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +192,8 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capsys.readouterr().out)
     assert {row["depth"] for row in said["table"]} == {1, 2}  # brackets have no word of depth 0
     table = depths(run, Depths(count=5, deepest=2))
-    assert said["sentence"] == told(claims(table), None)
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert said["sentence"] == told(QUESTION.claims(Answer(table)), None)
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():
         assert compared[f"{row.kind}, depth {row.depth}", row.model] == row.value

@@ -273,7 +273,7 @@ NO = "no better than its controls"
 def test_a_rule_is_told_as_far_as_its_controls_let_it(
     changes: dict[str, Any], grade: str, said: str
 ) -> None:
-    claims = discovery.claims(Answer(pd.DataFrame(), findings=FOUND | LABELS | changes))
+    claims = discovery.QUESTION.claims(Answer(pd.DataFrame(), findings=FOUND | LABELS | changes))
     assert claims[0].grade == grade
     assert said in " ".join(claim.sentence for claim in claims)
     assert "Because." in claims[0].why

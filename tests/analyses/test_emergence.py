@@ -105,7 +105,7 @@ def grown(
         for step, value in ((0, 0.0), (9, task))
     ]
     table = pd.DataFrame(rows)
-    (claim,) = emergence.claims(Answer(table, findings=findings(table)))
+    (claim,) = emergence.QUESTION.claims(Answer(table, findings=findings(table)))
     return claim.grade, claim.sentence
 
 

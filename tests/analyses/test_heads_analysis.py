@@ -195,7 +195,9 @@ def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -
     assert changed_words(run, 3, 0) == []
     result = heads.analyse(run, OPTIONS)
     assert heads.LOOK not in set(result.table["measure"])
-    assert not any("look where it matters" in claim.sentence for claim in heads.claims(result))
+    assert not any(
+        "look where it matters" in claim.sentence for claim in heads.QUESTION.claims(result)
+    )
     assert heads.chart(result).to_dict()["$schema"]
 
 
@@ -290,7 +292,7 @@ def test_a_pair_at_the_ceiling_is_no_conjunction() -> None:
 
 def test_claims_by_hand() -> None:
     """The head that other words chose loses nothing; no pair is chosen; BOS is the type."""
-    alone, typed = heads.claims(Answer(made_up()))
+    alone, typed = heads.QUESTION.claims(Answer(made_up()))
     assert alone.sentence == (
         "Not shown: without L0H1 (mean ablation) 0.0% [-10.0%, 10.0%] of the verdicts are lost, on "
         "10 different words, which did not choose it (bootstrap over words); the costliest in the "
@@ -311,7 +313,7 @@ def test_claims_by_hand() -> None:
 def test_the_headline_reads_the_head_that_other_words_chose() -> None:
     """The largest value is another head's, of the untrained model too."""
     table = made_up()
-    found = heads.headline(Answer(table, "", {})).set_index(["variable", "of"])["value"]
+    found = heads.QUESTION.headline(Answer(table, "", {})).set_index(["variable", "of"])["value"]
     trained, untrained = found["trained"], found["untrained"]
     assert trained["most lost by a head, mean ablation"] == 0.0
     assert trained["share of heads needed, mean ablation"] == 0
@@ -337,7 +339,7 @@ def test_what_is_compared_over_seeds_is_little() -> None:
     assert rows == pytest.approx({SPAN: 1.5, f"{SHARED}, read": 0.4, f"{SHARED}, written": 0.9})
     alone = heads_apart.compared({SPAN: 1.5, f"{SHARED}, keys": 0.4})
     assert alone[f"{SHARED}, read"] == 0.4
-    names = heads.headline(Answer(made_up()))["of"].unique()
+    names = heads.QUESTION.headline(Answer(made_up()))["of"].unique()
     assert len(names) == 26 - 1  # rollout, which the table lacks
 
 

@@ -13,7 +13,7 @@ from conftest import tiny_config, tiny_of
 from scipy.stats import entropy
 from torch import Tensor
 
-from analyses.answers import answer, fresh_answer, question
+from analyses.answers import Answer, answer, fresh_answer, question
 from analyses.command_line.app import main
 from analyses.options.behaviour import InContext as Options
 from analyses.options.parts import Induction
@@ -237,7 +237,7 @@ def of_answers(held_out: float, by_heart: float, new: float | None) -> pd.DataFr
 def test_who_knows_rules_by_heart_and_who_copies_refute(
     held_out: float, by_heart: float, new: float | None, grades: tuple[str, ...]
 ) -> None:
-    found = in_context.claims(of_answers(held_out, by_heart, new))
+    found = in_context.QUESTION.claims(Answer(of_answers(held_out, by_heart, new)))
     assert tuple(claim.grade for claim in found) == grades
     assert (found[0].value, found[0].n) == (held_out, 100)
     assert found[0].controls["who knows the trained rules alone"] == by_heart
@@ -249,14 +249,14 @@ def test_who_knows_rules_by_heart_and_who_copies_refute(
 
 def test_what_is_compared_over_seeds(run: Run) -> None:
     table = in_context.in_context(run, Options(count=8))
-    compared = in_context.headline(table).set_index(["variable", "of"])["value"]
+    compared = in_context.QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     every = table[table["query"] == "any"]
     assert len(compared) == len(every)
     for row in every.itertuples():
         named = f"{row.rules} rules, {row.examples} examples", row.model
         assert compared[named] == row.accuracy
     heads = induction.induction(run, Induction(count=8))
-    lost = induction.headline(heads).set_index(["variable", "of"])["value"]
+    lost = induction.QUESTION.headline(Answer(heads)).set_index(["variable", "of"])["value"]
     for row in induction.ranks(heads).itertuples():
         variable = f"{row.model}, highest {induction.SCORES[row.score]}"
         assert (lost[variable, "lost without it"], lost[variable, "without another"]) == (

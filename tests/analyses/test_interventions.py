@@ -18,10 +18,10 @@ from analyses.answers import Answer
 from analyses.charts.interventions import charts
 from analyses.questions.inside.intervention import changed, changes
 from analyses.questions.inside.interventions import (
+    QUESTION,
     Options,
     _erased,
     analyse,
-    claims,
     main_variable,
 )
 from analyses.questions.trials.erasing import asked_words, erasure, judge
@@ -303,7 +303,7 @@ def erased(low: float, untrained: float = 0.0, words: int = 30) -> Answer:
 def test_erasing_is_told_beyond_random_erasures_and_the_untrained_network(
     asked: Answer, grade: str
 ) -> None:
-    (claim,) = claims(asked)
+    (claim,) = QUESTION.claims(asked)
     assert claim.grade == grade
     assert "with a-b erased 40%" in claim.sentence
 
@@ -315,12 +315,12 @@ def test_exchange_and_move_are_told_before_the_erasure(answered: tuple[Run, Answ
     moved = {"value": 0.9, "low": 0.8, "high": 1.0, "words": 6, "random": 0.2}
     enough = replace(answered[1], findings={**found, "steering": found["steering"] | moved})
     for asked, first in ((answered[1], "With"), (enough, "When")):
-        made = claims(asked)
+        made = QUESTION.claims(asked)
         assert [claim.finding.split()[0] for claim in made] == ["Exchanging", first, "Erasing"]
     assert made[1].grade == "holds"
     moved = found["steering"] | moved | {"random": 0.85}
     as_good = replace(answered[1], findings={**found, "steering": moved})
-    assert claims(as_good)[1].grade == "no better than its controls"
+    assert QUESTION.claims(as_good)[1].grade == "no better than its controls"
 
 
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:

@@ -23,14 +23,7 @@ from analyses.questions.words.explanations import (
     replacement_in_words,
     replacements,
 )
-from analyses.questions.words.leaderboard import (
-    MEMBERSHIPS,
-    Options,
-    board,
-    claims,
-    headline,
-    words_of,
-)
+from analyses.questions.words.leaderboard import MEMBERSHIPS, QUESTION, Options, board, words_of
 from interp.explanations.explain import explain, judge
 from interp.explanations.methods import GATES, METHODS
 from interp.explanations.moved_attention import moved_attention
@@ -142,7 +135,7 @@ def test_the_board_is_the_mean_over_words(result: Answer) -> None:
     assert found["mean"] == pytest.approx(values.mean())
     assert found["low"] <= found["mean"] <= found["high"]
     assert found["words"] == len(values)
-    head = headline(result).set_index(["variable", "of"])["value"]
+    head = QUESTION.headline(result).set_index(["variable", "of"])["value"]
     assert head["AUROC", "members, data: LIME (log odds)"] == pytest.approx(values.mean())
 
 
@@ -161,8 +154,8 @@ def test_members_and_non_members_are_never_averaged(result: Answer) -> None:
     assert set(kinds.index) == set(MEMBERSHIPS)
     for kind, part in rows.groupby("membership"):
         assert part["words"].max() == kinds[kind]
-    assert headline(result)["of"].str.match(r"(non-)?members, ").all()
-    assert {claim.unit.split(",")[0] for claim in claims(result)} == {
+    assert QUESTION.headline(result)["of"].str.match(r"(non-)?members, ").all()
+    assert {claim.unit.split(",")[0] for claim in QUESTION.claims(result)} == {
         f"different {kind}" for kind in MEMBERSHIPS
     }
 
@@ -204,17 +197,17 @@ def board_of(
 def test_the_claimed_method_is_chosen_on_half_of_the_words_and_held_against_its_controls(
     asked: Answer, grade: str, said: str
 ) -> None:
-    (claim,) = claims(asked)
+    (claim,) = QUESTION.claims(asked)
     assert claim.grade == grade
     assert said in claim.sentence
 
 
 def test_the_kind_with_enough_words_speaks_first() -> None:
     few, many = board_of([0.9] * 4, 0.3), board_of([0.9] * 12, 0.3, kind="non-members")
-    first, second = claims(Answer(pd.concat([few.table, many.table])))
+    first, second = QUESTION.claims(Answer(pd.concat([few.table, many.table])))
     assert ("non-members" in first.finding, first.grade) == (True, "holds")
     assert second.grade == "not weighed"
-    assert claims(Answer(few.table.assign(AUROC=np.nan))) == []
+    assert QUESTION.claims(Answer(few.table.assign(AUROC=np.nan))) == []
 
 
 def test_the_untrained_network_is_asked_by_the_method_that_is_claimed(
@@ -225,7 +218,9 @@ def test_the_untrained_network_is_asked_by_the_method_that_is_claimed(
     for kind, part in rows.groupby("membership"):
         assert part["estimand"].nunique() == 1
         name = part["estimand"].iloc[0].removesuffix(" of the untrained network")
-        (claim,) = (claim for claim in claims(result) if f"different {kind}," in claim.unit)
+        (claim,) = (
+            claim for claim in QUESTION.claims(result) if f"different {kind}," in claim.unit
+        )
         assert name in claim.finding
     row = rows.iloc[-1]
     name, scale = re.fullmatch(r"(.*?)(?: \((.*)\))?", name).groups()
@@ -248,7 +243,7 @@ def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer)
 def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> None:
     options = explanations.Options(samples=32, draws=2, seed=3)
     answer = explanations.analyse(run, options)
-    (claim,) = explanations.claims(answer)
+    (claim,) = explanations.QUESTION.claims(answer)
     word = tuple(answer.findings["word"])
     case = case_of(run.model(), run.language, word, "uniform", options, 3)
     table = moved_attention(case.model, case.word, case.at, case.metrics["log odds"], seed=3)
@@ -278,7 +273,7 @@ def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
             table[name] = table["value"] if name == measure else None
         found = {"word": ["{", "b"], "moved_attention": [], "probability": 0.125}
         found["agreement"] = table.astype(object).to_dict("records")
-        (claim,) = explanations.claims(Answer(pd.DataFrame(), findings=found))
+        (claim,) = explanations.QUESTION.claims(Answer(pd.DataFrame(), findings=found))
         return claim.grade, claim.sentence
 
     beside = "random values 0.50, position alone 0.95, the same on the untrained network 0.40."

@@ -15,18 +15,10 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_of
 
-from analyses.answers import answer, fresh_answer
+from analyses.answers import Answer, answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Looks
-from analyses.questions.parts.looks import (
-    ALL,
-    QUESTION,
-    _others,
-    decides,
-    headline,
-    looks,
-    places_of,
-)
+from analyses.questions.parts.looks import ALL, QUESTION, _others, decides, looks, places_of
 from models.base import LanguageModel
 from models.errors import UserError
 from models.runs.run import Run
@@ -142,7 +134,7 @@ def test_what_is_hidden_instead_is_as_much_of_what_came_before(run: Run) -> None
 
 
 def test_the_head_that_is_compared_over_seeds_is_that_of_the_sentence(table: pd.DataFrame) -> None:
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     rows = table.set_index(["model", "head"])
     for model in ("trained", "untrained"):
         own = rows.loc[model].drop(ALL)

@@ -21,7 +21,7 @@ from analyses.options.training import Gradients, Landscape
 from analyses.options.words import Explanations
 from analyses.questions.training.gradients import by_layer, gradients, nearest
 from analyses.questions.training.held_out import HeldOut
-from analyses.questions.training.landscape import bends, claims, landscape
+from analyses.questions.training.landscape import QUESTION, bends, landscape
 from analyses.questions.training.loss import entropy_and_kl, loss
 from analyses.questions.words.explanations import case_of
 from analyses.studies.sweeps.of_run.attention import attention
@@ -192,7 +192,7 @@ def test_what_training_did_to_the_curvature(
         {"kind": "curvature", "model": model, "mean": mean, "low": mean - half, "high": mean + half}
         for model, mean in (("trained", now), ("untrained", before))
     ]
-    (claim,) = claims(pd.DataFrame(rows).assign(directions=10, sharpest=1.0))
+    (claim,) = QUESTION.claims(Answer(pd.DataFrame(rows).assign(directions=10, sharpest=1.0)))
     assert (claim.grade, claim.value) == (grade, 8.0)
     assert claim.sentence.startswith(said)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from conftest import without_pictures
 from analyses.command_line.app import main
 from analyses.options.plants import Score
 from analyses.scoring import nothing
-from analyses.scoring.nothing import NULL, RIGHT, null, sentences, summed_up
+from analyses.scoring.nothing import NULL, PLANTED, RIGHT, null, sentences, summed_up
 from models.runs.run import Run
 
 
@@ -29,16 +30,20 @@ def test_networks_of_every_kind_are_asked_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     how = ["score", "--null", "--seeds", "1", "--out", str(tmp_path), "--workers", "1"]
+    how += ["--programs", "anbn-10"]
     with without_pictures():
         assert main([*how, "--questions", "accuracy", "patching", "--json"]) == 0
     table = pd.DataFrame(json.loads(capsys.readouterr().out)["table"])
-    assert len(table) == 2 * 2 * (1 + len(NULL))
-    assert set(table["kind"]) == {RIGHT, *NULL}
+    assert len(table) == 2 * (2 * (2 + len(NULL)) + 1)
+    assert set(table["kind"]) == {RIGHT, PLANTED, *NULL}
+    known = table[table["kind"] == PLANTED].set_index("question")
+    assert known.loc["accuracy", "claimed"]
     assert not table.loc[table["kind"].isin(["before training", "one step"]), "claimed"].any()
     runs = {path.name for path in (tmp_path / "null").iterdir() if path.is_dir()}
-    assert {"first-s0", "anbn-s0", "first-one-step-s0", "first-symbols-permuted-s0"} <= runs
+    assert {"first-s0", "anbn-s0", "first-one-step-s0", "anbn-10-planted-s0"} <= runs
     before = (tmp_path / "null" / "first-s0" / "run.json").stat().st_mtime_ns
-    null(Score(null=True, seeds=1, out=tmp_path, workers=1, questions=("accuracy",)))
+    again = Score(null=True, seeds=1, out=tmp_path, workers=1, questions=("accuracy",))
+    null(replace(again, programs=("anbn-10",)))
     assert (tmp_path / "null" / "first-s0" / "run.json").stat().st_mtime_ns == before
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_of
 
-from analyses.answers import answer, question
+from analyses.answers import Answer, answer, question
 from analyses.command_line.app import main
 from analyses.options.behaviour import Targets
 from analyses.options.parts import Alignment
@@ -63,7 +63,7 @@ def test_every_lens_stands_beside_its_controls(kind: str, run_of: Callable[..., 
     assert (("trained", "effect", alignment.READING) in table.index) == reads
     attends = kind != "lstm-encoder-decoder"
     assert (("trained", "attention", alignment.ALL) in table.index) == attends
-    assert len(alignment.claims(found)) == 1 + attends
+    assert len(alignment.QUESTION.claims(found)) == 1 + attends
     for column in ("choice", "auroc", "hit"):
         assert found.table[column].between(0, 1).all()
     assert (found.table["low"] <= found.table["auroc"]).all()
@@ -97,7 +97,7 @@ def test_scores_are_of_the_model_that_they_name(
         assert rows["untrained", *part] == 0.0
     # Of another pair the truth says less: what is left is what the lengths tell.
     assert 0.3 < rows["none", "control", alignment.ELSEWHERE] < 0.9
-    best, effect = alignment.claims(found)
+    best, effect = alignment.QUESTION.claims(found)
     elsewhere = rows["none", "control", f"L1H0 on {alignment.ELSEWHERE}"]
     assert elsewhere == rows["none", "control", alignment.ELSEWHERE]
     assert (best.value, best.controls["the untrained network's best"]) == (1.0, 0.0)
@@ -248,7 +248,7 @@ def test_targets_are_held_against_those_that_know_no_source(
     exact: list[float], untrained: float, commonest: float, grades: list[str]
 ) -> None:
     table = of_targets(exact, untrained, commonest)
-    found = targets.claims(table)
+    found = targets.QUESTION.claims(Answer(table))
     assert [claim.grade for claim in found] == grades
     inside, beyond = found[:2]
     assert (inside.value, inside.n) == (pytest.approx(sum(exact[:2]) / 2), 100)
@@ -259,7 +259,7 @@ def test_targets_are_held_against_those_that_know_no_source(
     assert (len(found) == 3) == (exact[2] < 1)
     # by place: where half of the pairs end
     placed = table.assign(by="place", in_window=1.0, pairs=[50, 30, 10] * 3)
-    (first, *_) = targets.claims(placed)
+    (first, *_) = targets.QUESTION.claims(Answer(placed))
     assert (first.value, first.n) == (pytest.approx(exact[1]), 30)
     assert "up to place 2" in first.short
 
@@ -268,13 +268,16 @@ def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
     run_of: Callable[..., Run],
 ) -> None:
     table = targets.targets(run_of("lstm-attention"), Targets(windows=1.0, count=6))
-    compared = targets.headline(table).set_index(["variable", "of"])["value"]
+    compared = targets.QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == 2 * len(table)
     for row in table.itertuples():
         assert compared[f"whole targets, length {row.group}", row.model] == row.exact
         assert compared[f"tokens after its own, length {row.group}", row.model] == row.running
-    assert " of the targets are right in the training window" in targets.claims(table)[0].sentence
-    assert targets.chart(table).to_dict()
+    assert (
+        " of the targets are right in the training window"
+        in targets.QUESTION.claims(Answer(table))[0].sentence
+    )
+    assert targets.QUESTION.chart(Answer(table)).to_dict()
     assert targets.side_by_side(table).columns[:2].tolist() == ["source", "pairs"]
 
 

@@ -13,16 +13,14 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Perplexity
 from analyses.questions.behaviour.perplexity import (
     CONTROLS,
+    QUESTION,
     asked_of,
-    chart,
-    claims,
-    headline,
     perplexity,
     said_of,
     shares_of,
@@ -123,11 +121,11 @@ def test_training_brings_it_nearer_to_the_language(run: Run) -> None:
 
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(run: Run) -> None:
     table = perplexity(run, Perplexity(count=6))
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():
         assert compared[f"length {row.group}", row.model] == row.kl
-    shown = chart(table).to_dict()
+    shown = QUESTION.chart(Answer(table)).to_dict()
     assert len(shown["layer"]) == 2
 
 
@@ -184,7 +182,7 @@ def of_losses(trained: list[float], trigram: float, allowed: float) -> pd.DataFr
 def test_a_loss_is_held_against_those_of_the_controls(
     trained: list[float], trigram: float, allowed: float, grade: str
 ) -> None:
-    (claim,) = claims(of_losses(trained, trigram, allowed))
+    (claim,) = QUESTION.claims(Answer(of_losses(trained, trigram, allowed)))
     assert claim.grade == grade
     mean = (trained[0] + 2 * trained[1]) / 3
     half = math.hypot(1, 2) / 3
@@ -199,9 +197,9 @@ def test_a_loss_is_held_against_those_of_the_controls(
 def test_a_depth_with_one_word_is_left_out_of_the_interval() -> None:
     table = of_losses([0.1, 0.4], 0.5, 0.5)
     table.loc[table["group"] == 2, ["low", "high"]] = np.nan
-    (claim,) = claims(table)
+    (claim,) = QUESTION.claims(Answer(table))
     assert (claim.value, claim.n, claim.grade) == (pytest.approx(0.1), 10, "holds")
-    (claim,) = claims(table.assign(low=np.nan, high=np.nan))
+    (claim,) = QUESTION.claims(Answer(table.assign(low=np.nan, high=np.nan)))
     assert claim.grade == "not weighed"
 
 
@@ -209,7 +207,7 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(run.path), "perplexity", "--count", "4", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     table = perplexity(run, Perplexity(count=4))
-    assert said["sentence"] == told(claims(table), None)
+    assert said["sentence"] == told(QUESTION.claims(Answer(table)), None)
     assert pd.DataFrame(said["table"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
     wrong = ["analyse", str(run.path), "perplexity", "--by", "depth", "--deepest", "99"]
     assert main(wrong) == 2

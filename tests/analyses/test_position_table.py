@@ -14,10 +14,10 @@ import torch
 from conftest import TINY, tiny_config
 from scipy.special import xlogy
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Positions
-from analyses.questions.inside.positions import claims, headline, position_table
+from analyses.questions.inside.positions import QUESTION, position_table
 from interp.vectors.positions import properties
 from models.errors import UserError
 from models.model_config import ModelConfig
@@ -73,7 +73,7 @@ def test_up_to_which_length_unique(table: pd.DataFrame) -> None:
 
 
 def test_what_each_kind_meets_is_counted(run: Run) -> None:
-    (claim,) = claims(position_table(run, Positions(N, D)))
+    (claim,) = QUESTION.claims(Answer(position_table(run, Positions(N, D))))
     meets = {
         note.split(":")[0]: note.split(": ")[1].rstrip(".").split(", ") for note in claim.notes
     }
@@ -169,7 +169,7 @@ def test_what_cannot_be_told(
 
 def test_a_run_without_a_learned_table_has_the_others(run: Run, table: pd.DataFrame) -> None:
     assert not table.index.str.startswith("learned, ").any()
-    compared = headline(table.reset_index())
+    compared = QUESTION.headline(Answer(table.reset_index()))
     step = compared[compared["variable"] == "error of one affine map for a step"]
     assert step.set_index("of")["value"].to_dict() == table["step"].to_dict()
 

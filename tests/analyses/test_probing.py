@@ -21,7 +21,7 @@ from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
 from analyses.answers import Answer
 from analyses.questions.inside import probing as asked_of_run
-from analyses.questions.inside.probing import Options, analyse, claims, examples, findings
+from analyses.questions.inside.probing import QUESTION, Options, analyse, examples, findings
 from analyses.words import one_of_each, sample_window
 from interp.probing import probes as probing
 from interp.probing.linear import Kind, fit_linear
@@ -415,7 +415,7 @@ def read(low: float | None, untrained: float, longer: float = 0.9) -> Answer:
     ],
 )
 def test_a_variable_is_read_beyond_its_controls(asked: Answer, grade: str) -> None:
-    (claim,) = claims(asked)
+    (claim,) = QUESTION.claims(asked)
     assert claim.grade == grade
     assert claim.notes[0].startswith("Of the untrained network, block can be read as well")
 

@@ -14,21 +14,13 @@ import torch
 from conftest import TINY, tiny_config
 from scipy.stats import spearmanr, t
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Dimension
 from analyses.options.parts import Cosine, Reach
 from analyses.questions.inside import dimension as filled
 from analyses.questions.parts import cosine as of_scores
-from analyses.questions.parts.reach import (
-    chart,
-    claims,
-    headline,
-    reach,
-    side_by_side,
-    steps_by_length,
-    words_of,
-)
+from analyses.questions.parts.reach import QUESTION, reach, side_by_side, steps_by_length, words_of
 from analyses.studies.listing import runs_of
 from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import qk_circuit
@@ -103,7 +95,7 @@ def test_the_steps_are_those_of_each_architecture(
         assert row["one_back"] == own.loc[1, "influence"]
         assert row["first"] == own.loc[11, "influence"]
         assert row["rate"] == own.loc[3, "rate"] or np.isnan(row["rate"])
-        compared = headline(table).set_index(["variable", "of"])["value"]
+        compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
         for column in ("rate", "fit", "path_length", "sequential", "farthest"):
             value = np.nan if pd.isna(row[column]) else float(row[column])
             assert compared[column.replace("_", " "), model] == pytest.approx(value, nan_ok=True)
@@ -111,10 +103,10 @@ def test_the_steps_are_those_of_each_architecture(
     assert found["path length"].tolist() == [3, 7, 15, 31]
     assert found["sequential steps"].tolist() == [n - 1 + layers for n in (4, 8, 16, 32)]
     for kind, way in (("cnn", "no way leads"), ("lstm", "it is 11 steps")):
-        (claim,) = claims(tables[kind])
+        (claim,) = QUESTION.claims(Answer(tables[kind]))
         way = f"From the first symbol to the last {way}, and"
         assert way in claim.sentence or claim.unweighed.startswith("Fewer than three places")
-    assert chart(tables["cnn"]).to_dict()["layer"]
+    assert QUESTION.chart(Answer(tables["cnn"])).to_dict()["layer"]
 
 
 def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
@@ -139,11 +131,11 @@ def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
     spread = np.linalg.eigvalsh(np.cov(x.double().numpy().T))
     expected = spread.sum() ** 2 / (spread**2).sum()
     assert rows.loc[("trained", "L0 cell"), "value"] == pytest.approx(expected, rel=1e-5)
-    (claim,) = filled.claims(table)
+    (claim,) = filled.QUESTION.claims(Answer(table))
     assert claim.value == rows["value"]["trained"].iloc[-1]
     assert claim.less == (claim.value < claim.controls["the untrained network"])
-    assert filled.chart(table).to_dict()["layer"]
-    compared = filled.headline(table).set_index(["of", "variable"])["value"]
+    assert filled.QUESTION.chart(Answer(table)).to_dict()["layer"]
+    compared = filled.QUESTION.headline(Answer(table)).set_index(["of", "variable"])["value"]
     pd.testing.assert_series_equal(compared, rows["value"], check_names=False)
 
 
@@ -152,7 +144,9 @@ def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
     train(run, "cpu")
     table = filled.dimension(run, Dimension(10))
     assert set(table["states"]) == {2}
-    assert filled.claims(table)[0].notes == ("The minimal automaton has 2 states.",)
+    assert filled.QUESTION.claims(Answer(table))[0].notes == (
+        "The minimal automaton has 2 states.",
+    )
 
 
 def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
@@ -180,7 +174,7 @@ def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     for ends in rows.loc["trained", ["mean", "mean_low", "mean_high"]].to_numpy():
         mean = np.mean([f.others for f in every])
         assert ends == pytest.approx([mean, mean - half, mean + half])
-    means = of_scores.headline(table).set_index("of")["value"]
+    means = of_scores.QUESTION.headline(Answer(table)).set_index("of")["value"]
     assert means["trained"] == pytest.approx(rows.loc["trained", "correlation"].mean())
 
 

@@ -277,7 +277,7 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
             "members": pd.array([1.0, 0.6, None, 1.0] + [0.0] * 4, dtype="Float64"),
         }
     )
-    found = accuracy.headline(Answer(table, "", {"window": 2}))
+    found = accuracy.QUESTION.headline(Answer(table, "", {"window": 2}))
     numbers = found.set_index(["variable", "of"])["value"].unstack(0)
     assert numbers.loc["exact to size"].to_dict() == {"trained": 2, "untrained": 0}
     assert numbers.loc["tested to size", "trained"] == 5
@@ -296,7 +296,9 @@ def test_verdicts_alone_have_no_exactness() -> None:
     table = pd.DataFrame(
         {"model": "trained", "length": [3], "count": [8], "recognition": [0.75]}
     ).assign(n=pd.array([None], dtype="Int64"), exact=pd.array([None], dtype="Float64"))
-    found = accuracy.headline(Answer(table, "", {"window": 2})).set_index(["variable", "of"])
+    found = accuracy.QUESTION.headline(Answer(table, "", {"window": 2})).set_index(
+        ["variable", "of"]
+    )
     known = found["value"].dropna()
     assert known.to_dict() == {("trained", "recognition, beyond it to twice"): 0.75}
 
@@ -334,7 +336,7 @@ def test_heads_have_no_names_over_seeds(swept: Path) -> None:
     table.loc[own & (table["measure"] == look) & (table["part"] == "flow"), "value"] = -0.5
     typed = two & (table["measure"] == "attention, BOS")
     table.loc[typed, ["choice", "value", "uniform"]] = [[0.9, 0.9, 0.8], [0.6, 0.6, 0.2]]
-    found = heads.headline(Answer(table, "", result.findings))
+    found = heads.QUESTION.headline(Answer(table, "", result.findings))
     numbers = found.set_index(["variable", "of"])["value"]["trained"]
     assert numbers["share of heads needed, zero ablation"] == 0.5
     assert numbers["most lost by a head, zero ablation"] == 0.5
@@ -358,7 +360,7 @@ def test_patching_says_how_large_and_where() -> None:
             "shift": [0.1, -0.6, -0.1, 0.4, 0.3, 0.5, -0.2],
         }
     )
-    found = patching.headline(Answer(table, "", {"changed_positions": [2]}))
+    found = patching.QUESTION.headline(Answer(table, "", {"changed_positions": [2]}))
     assert found.set_index(["variable", "of"])["value"].to_dict() == pytest.approx(
         {
             ("z", "largest effect"): 0.1,

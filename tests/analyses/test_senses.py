@@ -11,18 +11,11 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Senses
 from analyses.questions.inside import senses as module
-from analyses.questions.inside.senses import (
-    chart,
-    claims,
-    headline,
-    occurrences,
-    senses,
-    senses_of,
-)
+from analyses.questions.inside.senses import QUESTION, occurrences, senses, senses_of
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, language
 from models.runs.run import Run
@@ -101,16 +94,20 @@ def test_an_occurrence_of_an_equal_beginning_counts_once(run: Run) -> None:
 def test_words_picture_and_command(
     run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "the senses of het apart (C or D)" in " ".join(c.finding for c in claims(table))
-    assert chart(table).to_dict()["facet"]["column"]["field"] == "word"
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert "the senses of het apart (C or D)" in " ".join(
+        c.finding for c in QUESTION.claims(Answer(table))
+    )
+    assert QUESTION.chart(Answer(table)).to_dict()["facet"]["column"]["field"] == "word"
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():
         assert compared[f"{row.word}, {row.site}", row.model] == row.value
     words = ["analyse", str(run.path), "senses", "--sentences"]
     assert main([*words, "600", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)["claims"]
-    assert [claim["value"] for claim in said] == [claim.value for claim in claims(table)]
+    assert [claim["value"] for claim in said] == [
+        claim.value for claim in QUESTION.claims(Answer(table))
+    ]
     assert main([*words, "0"]) == 2
     assert "--sentences is 0: it must be at least 1" in capsys.readouterr().err
 
@@ -124,12 +121,12 @@ def test_senses_are_told_beyond_chance_and_the_untrained_network_at_its_best_sit
     ]
     table = pd.DataFrame(rows, columns=["model", "site", "value", "low"])
     table = table.assign(word="het", senses="C D", high=1.0, occurrences=50)
-    (claim,) = claims(table)
+    (claim,) = QUESTION.claims(Answer(table))
     assert (claim.grade, claim.value) == ("holds", 0.9)
     table.loc[2, "value"] = 0.85  # where the trained network is not judged
-    assert claims(table)[0].grade == "no better than its controls"
+    assert QUESTION.claims(Answer(table))[0].grade == "no better than its controls"
     table = table.assign(value=[0.5, 0.6, 0.4, 0.4], low=[0.4, 0.45, 0.3, 0.3])
-    assert claims(table)[0].grade == "no better than its controls"
+    assert QUESTION.claims(Answer(table))[0].grade == "no better than its controls"
 
 
 def test_what_has_no_two_senses_says_so(tmp_path: Path) -> None:

@@ -11,16 +11,14 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Sentences
 from analyses.questions.inside.sentence_words import MOST_SYMBOLS, asked_of, facts
 from analyses.questions.inside.sentences import (
     MODELS,
+    QUESTION,
     _shuffled,
-    chart,
-    claims,
-    headline,
     map_of,
     read,
     sentences,
@@ -225,7 +223,7 @@ def test_shuffled_labels_are_shuffled_where_probes_are_fitted(run: Run) -> None:
 
 
 def test_each_score_is_compared_over_seeds_and_stands_side_by_side(table: pd.DataFrame) -> None:
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     wide = side_by_side(table).set_index(["fact", "model"])
     for row in table.itertuples():
@@ -234,23 +232,25 @@ def test_each_score_is_compared_over_seeds_and_stands_side_by_side(table: pd.Dat
 
 
 def test_membership_comes_first_and_is_told_beyond_a_bag_of_embeddings(table: pd.DataFrame) -> None:
-    assert [claim.finding.split(" off ")[0] for claim in claims(table)] == [
+    assert [claim.finding.split(" off ")[0] for claim in QUESTION.claims(Answer(table))] == [
         "A linear probe reads membership",
         "A linear probe reads length",
     ]
     own = (table["model"] == "trained") & (table["pooling"] == "mean")
     clear = table.assign(score=0.2).where(~own, table.assign(score=0.9, low=0.8, high=1.0))
-    assert {claim.grade for claim in claims(clear)} == {"holds"}
+    assert {claim.grade for claim in QUESTION.claims(Answer(clear))} == {"holds"}
     for model, pooling in (("trained", "bag"), *((name, "mean") for name in MODELS[1:])):
         rows = (table["model"] == model) & (table["pooling"] == pooling)
         as_good = clear.assign(score=clear["score"].where(~rows, 0.85))
-        assert {c.grade for c in claims(as_good)} == {"no better than its controls"}, model
+        assert {c.grade for c in QUESTION.claims(Answer(as_good))} == {
+            "no better than its controls"
+        }, model
 
 
 def test_of_few_words_that_are_all_right_the_interval_is_no_point(table: pd.DataFrame) -> None:
     own = (table["model"] == "trained") & (table["pooling"] == "mean")
     right = table.assign(score=0.9).where(~own, table.assign(score=1.0, low=1.0, high=1.0))
-    claim, _ = claims(right.assign(n_test=20))
+    claim, _ = QUESTION.claims(Answer(right.assign(n_test=20)))
     assert (claim.low, claim.high) == pytest.approx(wilson(20, 20))
     assert claim.grade == "no better than its controls"
 
@@ -258,13 +258,15 @@ def test_of_few_words_that_are_all_right_the_interval_is_no_point(table: pd.Data
 def test_words_pictures_and_the_command(
     run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert chart(table).to_dict()["facet"]["field"] == "fact"
+    assert QUESTION.chart(Answer(table)).to_dict()["facet"]["field"] == "fact"
     points = map_of(run, "last", "greatest depth", 100)
     assert len(points) == 25
     assert points["value"].nunique() > 1
     assert main(["analyse", str(run.path), "sentences", "--words", "400", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [claim["value"] for claim in found["claims"]] == [c.value for c in claims(table)]
+    assert [claim["value"] for claim in found["claims"]] == [
+        c.value for c in QUESTION.claims(Answer(table))
+    ]
     assert len(found["table"]) == len(table)
 
 

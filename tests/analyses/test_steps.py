@@ -13,7 +13,7 @@ import torch
 from conftest import tiny_config, tiny_of
 from torch import Tensor
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Steps
@@ -116,7 +116,7 @@ def test_the_answer_that_is_told_is_held_against_its_controls(
     rows = [(*of, *pair) for of, each in shares.items() for pair in zip(WAYS, each, strict=True)]
     table = pd.DataFrame(rows, columns=["model", "steps", "way", "share"])
     table[["low", "high"]] = [wilson(round(100 * share), 100) for share in table["share"]]
-    main, second = edited.claims(table.assign(commonest=constant, pairs=100))
+    main, second = edited.QUESTION.claims(Answer(table.assign(commonest=constant, pairs=100)))
     assert f"the answer follows the {follows} in" in main.short
     assert (main.grade, second.grade) == (grade, NO)
     assert main.controls.get("with no step edited") == (anyway if follows == "edit" else None)
@@ -145,9 +145,9 @@ def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_pat
     assert pd.DataFrame(said["table"])["share"].tolist() == pytest.approx(
         expected["share"].tolist()
     )
-    assert edited.chart(expected).to_dict()
-    assert said["sentence"] == told(edited.claims(expected), None)
-    compared = edited.headline(expected).set_index(["variable", "of"])["value"]
+    assert edited.QUESTION.chart(Answer(expected)).to_dict()
+    assert said["sentence"] == told(edited.QUESTION.claims(Answer(expected)), None)
+    compared = edited.QUESTION.headline(Answer(expected)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(expected)
     for row in expected.itertuples():
         assert compared[f"{row.way}, {row.steps}", row.model] == row.share

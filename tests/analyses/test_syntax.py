@@ -13,20 +13,10 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Syntax
-from analyses.questions.inside.syntax import (
-    OWN,
-    PLACE,
-    SWAPPED,
-    chart,
-    chosen,
-    claims,
-    headline,
-    syntax,
-    words_of,
-)
+from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, syntax, words_of
 from interp.probing.structural import Sentences, fit, spearman, swapped
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
@@ -110,8 +100,8 @@ def test_each_row_is_the_probe_called_by_hand(run: Run, table: pd.DataFrame) -> 
                 ].to_dict("records")
                 mean, low, high = map(float, bootstrap_mean(values[np.isfinite(values)]))
                 assert (row["score"], row["low"], row["high"]) == pytest.approx(
-                    (mean, low, high), abs=0.01
-                )
+                    (mean, low, high), abs=0.03
+                )  # what is fitted ends elsewhere on another kind of processor
 
 
 def test_the_place_alone_needs_no_model(run: Run, table: pd.DataFrame) -> None:
@@ -137,7 +127,7 @@ def test_the_site_is_chosen_by_other_words(table: pd.DataFrame) -> None:
     """Turned around, the scores choose no other site."""
     worse = table.assign(score=-table["score"])
     assert chosen(worse)["site"].tolist() == chosen(table)["site"].tolist()
-    assert len(chart(table).to_dict()["concat"]) == 2
+    assert len(QUESTION.chart(Answer(table)).to_dict()["concat"]) == 2
 
 
 def test_trees_are_told_beyond_every_control(table: pd.DataFrame) -> None:
@@ -145,23 +135,29 @@ def test_trees_are_told_beyond_every_control(table: pd.DataFrame) -> None:
     clear = table.assign(score=0.1, low=0.6)
     own = (clear["model"] == "trained") & (clear["trees"] == OWN)
     clear.loc[own, "score"] = 0.7
-    assert {claim.grade for claim in claims(clear)} == {"holds"}
+    assert {claim.grade for claim in QUESTION.claims(Answer(clear))} == {"holds"}
     for model, trees in (("untrained", OWN), ("trained", SWAPPED), ("none", PLACE)):
         rows = (clear["model"] == model) & (clear["trees"] == trees)
         as_good = clear.assign(score=clear["score"].where(~rows, 0.65))
-        assert {claim.grade for claim in claims(as_good)} == {"no better than its controls"}
+        assert {claim.grade for claim in QUESTION.claims(Answer(as_good))} == {
+            "no better than its controls"
+        }
     place = clear["trees"] == PLACE
     turned = {"score": clear["score"].where(~place, -0.65)}
     turned |= {"choice": clear["choice"].where(~place, -0.6)}
-    assert {c.grade for c in claims(clear.assign(**turned))} == {"no better than its controls"}
+    assert {c.grade for c in QUESTION.claims(Answer(clear.assign(**turned)))} == {
+        "no better than its controls"
+    }
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(run.path), "syntax", "--words", "60", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert [claim["finding"] for claim in said["claims"]] == [c.finding for c in claims(table)]
+    assert [claim["finding"] for claim in said["claims"]] == [
+        c.finding for c in QUESTION.claims(Answer(table))
+    ]
     assert len(said["table"]) == len(table)
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     best = chosen(table)
     assert len(compared) == len(best)
     for row in best.itertuples():

@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
+from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.needs import require
 from analyses.options.inside import Vectors
@@ -19,10 +20,7 @@ from analyses.questions.inside.vectors import (
     QUESTION,
     RANDOM,
     analogies_of,
-    chart,
-    claims,
     classes_of,
-    headline,
     left_out,
     map_of,
     nearest,
@@ -149,27 +147,30 @@ def test_the_map_and_the_nearest_words(run: Run) -> None:
 def test_words_and_picture(table: pd.DataFrame) -> None:
     wide = side_by_side(table)
     assert wide.columns.tolist()[:3] == ["vectors", "without", "c + b - a"]
-    compared = headline(table).set_index(["variable", "of"])["value"]
+    compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():
         assert compared[f"{row.kind}, without {row.without}", row.vectors] == row.value
-    assert chart(table).to_dict()["facet"]["column"]["field"] == "without"
+    assert QUESTION.chart(Answer(table)).to_dict()["facet"]["column"]["field"] == "without"
 
 
 def test_vectors_are_told_beyond_those_that_know_nothing(table: pd.DataFrame) -> None:
     """Of an analogy, also beyond all that needs no way from a to b."""
     own = (table["vectors"] == "W_E") & table["kind"].isin(["neighbours", "c + b - a"])
     clear = table.assign(value=np.where(own, 0.9, 0.2), least=0.8, most=1.0)
-    assert [claim.grade for claim in claims(clear)] == ["holds", "holds"]
+    assert [claim.grade for claim in QUESTION.claims(Answer(clear))] == ["holds", "holds"]
     no = "no better than its controls"
     ways = [("c alone", "W_E"), ("b alone", "W_E"), ("shuffled", "W_E"), ("chance", "W_E")]
     for kind, name in (*ways, ("c + b - a", "W_E, untrained"), ("c + b - a", RANDOM)):
         rows = (clear["vectors"] == name) & (clear["kind"] == kind)
         as_good = clear.assign(value=clear["value"].where(~rows, 0.85))
-        assert [claim.grade for claim in claims(as_good)] == ["holds", no], (kind, name)
+        assert [claim.grade for claim in QUESTION.claims(Answer(as_good))] == ["holds", no], (
+            kind,
+            name,
+        )
     rows = (clear["vectors"] == "W_E, untrained") & (clear["kind"] == "neighbours")
     as_good = clear.assign(value=clear["value"].where(~rows, 0.85))
-    assert [claim.grade for claim in claims(as_good)] == [no, "holds"]
+    assert [claim.grade for claim in QUESTION.claims(Answer(as_good))] == [no, "holds"]
 
 
 def test_the_interval_over_words_holds_the_share(table: pd.DataFrame) -> None:
@@ -189,6 +190,8 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
     words = ["analyse", str(run.path), "vectors"]
     assert main([*words, "--sentences", "200", "--seeds", "2", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)["claims"]
-    assert [claim["value"] for claim in said] == [claim.value for claim in claims(table)]
+    assert [claim["value"] for claim in said] == [
+        claim.value for claim in QUESTION.claims(Answer(table))
+    ]
     assert main([*words, "--dim", "0"]) == 2
     assert "--dim is 0: it must be at least 1" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from analyses.options.behaviour import Accuracy
-from analyses.questions.behaviour.accuracy import analyse, claims
+from analyses.questions.behaviour.accuracy import QUESTION, analyse
 from analyses.studies.sweeps import bands
 from analyses.studies.sweeps.exam import Exam, judged
 from analyses.studies.sweeps.measures import Measure, by_seed
@@ -245,7 +245,7 @@ def test_bands_that_chose_are_not_fresh(tmp_path: Path) -> None:
     assert fresh["plain"].all()
     shown = bands.wide(values).set_index("setting")
     assert shown.loc["chosen"].str.endswith(", not fresh").tolist() == [False, True, True, False]
-    (inside, *_) = claims(analyse(Run(tmp_path / "chosen"), Accuracy(count=4)))
+    (inside, *_) = QUESTION.claims(analyse(Run(tmp_path / "chosen"), Accuracy(count=4)))
     assert "Words of length 5 to 10 chose the weights" in inside.sentence
 
 

@@ -180,7 +180,7 @@ def leaning(answer: Answer) -> pd.DataFrame | None:
     return table.assign(p=own.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """Right verdicts in the training window and beyond it, beside the untrained network and the
     best constant answer; how far the network is exact, what all short words say, and what it leans
     on stand beside them."""
@@ -320,7 +320,7 @@ MEASURES = {
 }
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
     "exact to size" is at most the largest size tested, which "tested to size" gives. It is missing
@@ -372,9 +372,9 @@ QUESTION = Question(
     BUILT_IN["accuracy"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     of_inside=False,
     planned=(Planned("trained", "untrained", by="variable"),),
 )

@@ -69,7 +69,7 @@ def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """The rule that the network goes by more often where the two differ."""
     row, control = (table[table["model"] == model].iloc[0] for model in ("trained", "untrained"))
     known = language(row["language"])
@@ -97,7 +97,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A bar per model: the share that goes by the language's own rule; one half is no rule."""
     picture = bars(
         table,
@@ -111,7 +111,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return (picture + half).properties(width=360)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds."""
     rows = table.melt("model", ["by_rule", "agreeing"]).itertuples()
     return numbers((row.variable.replace("_", " "), row.model, row.value) for row in rows)
@@ -121,9 +121,9 @@ QUESTION = of_table(
     "bias",
     Options,
     bias,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("two rules", "verdict"),
     of_inside=False,
     planned=(Planned("trained", "untrained"),),

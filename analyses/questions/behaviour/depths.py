@@ -135,7 +135,7 @@ def _guessed(run: Run, words: list[Word]) -> dict[str, float]:
     return {"exact": right.all(axis=1).mean(), "before the last": last, "recognition": 0.5}
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Right answers over all depths, beside the untrained network and the last symbol alone; then
     right sets before the last symbol."""
     main, found = table["kind"].iloc[0], []
@@ -167,7 +167,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel per kind: the share by depth, with its interval, trained and untrained."""
     x = alt.X("depth:O", title="depth of embedding").axis(labelAngle=0)
     tips = ["model", "depth", "words", *figures("value", "low", "high", "in_window")]
@@ -178,7 +178,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return panels(((kind, each.properties(width=230, height=180)) for kind, each in drawn), 3)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: each kind by depth, of both models."""
     rows = table.itertuples()
     return numbers((f"{row.kind}, depth {row.depth}", str(row.model), row.value) for row in rows)
@@ -188,9 +188,9 @@ QUESTION = of_table(
     "depths",
     Options,
     depths,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("trees",),
     of_inside=False,
     brief=Options(count=16),

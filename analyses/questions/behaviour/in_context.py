@@ -158,7 +158,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return own.join(wide).reset_index()
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Right answers to the longest prompts by held-out rules, and to those among them that show no
     example of the letter asked for: there who copies can only guess."""
     most = table["examples"].max()
@@ -200,12 +200,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
+def _chart(table: pd.DataFrame, query: str = "any") -> ChartType:
     """Two panels, of trained and of held-out rules, side by side."""
-    return alt.hconcat(*(panel(table, rules, query) for rules in RULES))
+    return alt.hconcat(*(_panel(table, rules, query) for rules in RULES))
 
 
-def panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
+def _panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
     """Accuracy by the number of examples, of prompts by rules of one kind."""
     own = table[(table["rules"] == rules) & (table["query"] == query)].copy()
     own.loc[own["model"] != "trained", ["low", "high"]] = np.nan
@@ -291,7 +291,7 @@ def chart_of_one(table: pd.DataFrame) -> ChartType:
     ).properties(width=420)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right answers by rules and number of examples."""
     rows = table[table["query"] == "any"].itertuples()
     return numbers(
@@ -304,9 +304,9 @@ QUESTION = of_table(
     "in-context",
     Options,
     in_context,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=NEEDS,
     of_inside=False,

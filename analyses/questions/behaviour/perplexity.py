@@ -281,7 +281,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return found.rename(columns={"group": str(table["by"].iloc[0])})
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """The loss beyond the entropy, over all tokens, beside the untrained network and a trigram."""
     by, rows = table["by"].iloc[0], table[table["low"].notna() | table["low"].isna().all()]
     kl = rows.pivot(index="group", columns="model", values="kl")
@@ -319,7 +319,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """The excess loss by length or depth, of the trained model and the controls."""
     by = table["by"].iloc[0]
     ends = {f"shown_{c}": table[c].clip(lower=LEAST_SHOWN) for c in ("kl", "low", "high")}
@@ -335,7 +335,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=420, height=260)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: the excess loss of each model by length or depth."""
     rows = table.itertuples()
     return numbers((f"{row.by} {row.group}", str(row.model), row.kl) for row in rows)
@@ -345,9 +345,9 @@ QUESTION = of_table(
     "perplexity",
     Options,
     perplexity,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=("language", "whole words"),
     of_inside=False,

@@ -83,7 +83,7 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Whether the answer follows the edit or the source, whichever is more frequent; and whether
     the next step follows the edit."""
     rows = table.set_index(["model", "steps", "way"])
@@ -117,7 +117,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """What follows an edited step, and what follows a true one."""
     shown = table.assign(of=table["model"] + ", " + table["steps"])
     order = list(dict.fromkeys(shown["of"]))
@@ -131,7 +131,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=420)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: the share that goes each way."""
     rows = table.itertuples()
     return numbers((f"{row.way}, {row.steps}", str(row.model), row.share) for row in rows)
@@ -141,9 +141,9 @@ QUESTION = of_table(
     "steps",
     Options,
     edited,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("steps", "next symbols", "causal"),
     of_inside=False,
     planned=(Planned("trained", "untrained"),),

@@ -265,7 +265,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index().rename(columns={"group": "source" if by == "length" else by})
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Whole targets in the training window and beyond it, or up to a place that half of the pairs
     reach; and what is lost in the last group by going on from the model's own tokens."""
     rows = table.rename(columns={"exact": "share", "pairs": "count"})
@@ -299,7 +299,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Three panels by length or place: whole targets, tokens after true ones, after own ones."""
     by = table["by"].iloc[0]
     names = {
@@ -319,7 +319,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return panels(drawn, columns=3)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: whole targets, and tokens after the model's own."""
     rows = []
     for row in table.itertuples():
@@ -333,9 +333,9 @@ QUESTION = of_table(
     "targets",
     Options,
     targets,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=NEEDS,
     of_inside=False,

@@ -235,7 +235,7 @@ def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
     return found
 
 
-def headline(answer: Answer) -> pd.DataFrame:
+def _headline(answer: Answer) -> pd.DataFrame:
     """Numbers that are compared over seeds: each measure of each kind, of the first width."""
     table = answer.table
     first = table[table["width"] == table["width"].iloc[0]].itertuples()
@@ -253,7 +253,7 @@ QUESTION = Question(
     BUILT_IN["dictionary"].asks,
     Asked,
     dictionaries,
-    headline,
+    _headline,
     lambda answer: chart(answer.table),
     claims,
     needs=("known states",),

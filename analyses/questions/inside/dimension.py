@@ -52,7 +52,7 @@ def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     return pd.DataFrame(rows).astype({"states": "Int64"})
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """How many dimensions the last site fills: whether fewer or more than without training, both
     ends of the interval tell."""
     last = table.drop_duplicates("model", keep="last").set_index("model")
@@ -76,7 +76,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """The participation ratio by site, of the trained and the untrained model."""
     return curve(
         table,
@@ -87,7 +87,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=320, height=200)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: the participation ratio at each site."""
     return numbers((row.site, row.model, row.value) for row in table.itertuples())
 
@@ -96,9 +96,9 @@ QUESTION = of_table(
     "dimension",
     Options,
     dimension,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("one side", "states"),
     planned=(Planned("trained", "untrained"),),
 )

@@ -43,7 +43,7 @@ def changed(
 ) -> pd.DataFrame:
     """What the model says after BOS and after every symbol, as it is and with the variable changed.
 
-    The variable is erased at all positions. k is added where ``counted`` says; in a recurrent
+    The variable is erased at all positions. k is added where ``_counted`` says; in a recurrent
     network only at the first of these positions, since the network goes on from there.
 
     Returns:
@@ -69,7 +69,7 @@ def changed(
     return pd.concat(tables, ignore_index=True)
 
 
-def counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:
+def _counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:
     """Where a variable is moved. In a language of blocks, x-y and count_y are moved at the symbols
     y alone; any other variable is moved at BOS and at every symbol."""
     inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
@@ -88,14 +88,14 @@ def _hook(
     x = activations(model, WordTensors.of(sample.words).tokens, [name])[name]
     if change == "erase":
         return Eraser.fit(x[torch.as_tensor(target.mask)], columns(target, target.mask)).hook
-    at = target.mask & counted(run, variable, sample.words)
+    at = target.mask & _counted(run, variable, sample.words)
     length = np.arange(1, at.shape[1] + 1) if change == "add in proportion" else 1
     z = np.broadcast_to(target.values / length, at.shape)[at]
     try:
         way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
     except ValueError as error:
         raise UserError(f"{variable} cannot be moved: {error}") from None
-    moved = counted(run, variable, words)
+    moved = _counted(run, variable, words)
     if run.config.model.family.recurrent:
         moved &= np.cumsum(moved, axis=1) == 1
     length = np.arange(1, moved.shape[1] + 1) if change == "add in proportion" else 1

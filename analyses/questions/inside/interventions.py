@@ -222,7 +222,7 @@ def _steered(table: pd.DataFrame) -> dict[str, Any] | None:
     }
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """What exchanging the main variable does, what moving it does, and what erasing it does. The
     exchange comes first: a random readout often ruins as much as an erasure."""
     found = answer.findings
@@ -274,7 +274,7 @@ def _moved(steered: Mapping[str, Any]) -> Claim:
     )
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     found, rows = result.findings, list[tuple[str, str, float]]()
     for name, erased in found["erasure"].items():
@@ -328,9 +328,9 @@ QUESTION = Question(
     BUILT_IN["interventions"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     brief=Options(words=100, pairs=48),
     planned=(
         *(

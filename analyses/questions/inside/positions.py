@@ -109,7 +109,7 @@ def _of_run(run: Run, positions: int) -> Iterator[tuple[str, str, Tensor]]:
         yield f"learned, {name}", "added", weight.detach()[:positions]
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Which kinds meet each requirement: nothing is estimated."""
     length = int(table["window"].iloc[0])
     most = length.bit_length() - 1
@@ -147,13 +147,13 @@ MEASURES = {
 }
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: each property of each kind."""
     rows = table.melt("kind", list(MEASURES)).itertuples()
     return numbers((MEASURES[row.variable], row.kind, row.value) for row in rows)
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel per property: a bar per kind of position."""
     y = alt.Y("kind:N", title=None, sort=table["kind"].tolist())
     drawn: dict[str, ChartType] = {}
@@ -169,9 +169,9 @@ QUESTION = of_table(
     "positions",
     Options,
     position_table,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     lambda table: table.drop(columns=["vectors", "window"]),
     needs=("heads",),
 )

@@ -269,7 +269,7 @@ def findings(table: pd.DataFrame, main: Sequence[str] = ()) -> dict[str, Any]:
     return {"main": next((name for name in main if name in best), next(iter(best))), "best": best}
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The main variable, read where other words chose the site, beside each control at its own."""
     main, best = answer.findings["main"], answer.findings["best"]
     read, control = best[main], max(best[main]["controls"].values())
@@ -379,7 +379,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
-    claims,
+    _claims,
     brief=Options(words=300),
     planned=(
         Planned("trained", "untrained"),

@@ -168,7 +168,7 @@ def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
     }
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """How well the last layer tells the senses of a word apart: of the words with most
     occurrences, the untrained network at the site where it does best."""
     often = table.groupby("word", sort=False)["occurrences"].first().nlargest(MOST_CLAIMS)
@@ -193,7 +193,7 @@ def _claim(own: pd.DataFrame) -> Claim:
     )
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel per word: accuracy by site, of the trained and the untrained model."""
     panel = curve(
         table,
@@ -205,7 +205,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return panel.facet(column=alt.Column("word:N", title=None))
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: each word at each site."""
     rows = table.itertuples()
     return numbers((f"{row.word}, {row.site}", row.model, row.value) for row in rows)
@@ -215,9 +215,9 @@ QUESTION = of_table(
     "senses",
     Options,
     senses,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("trees", "stream"),
     planned=(Planned("trained", "untrained"),),
 )

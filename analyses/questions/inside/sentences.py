@@ -159,12 +159,14 @@ def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     tables = []
     for done, (name, (own, wanted)) in enumerate(cases.items()):
         progress(done, len(cases), name)
-        found = {pooling: probed(vectors, wanted, asked) for pooling, vectors in own.pooled.items()}
+        found = {
+            pooling: _probed(vectors, wanted, asked) for pooling, vectors in own.pooled.items()
+        }
         for pooling, queries in QUERIES.items():
             varying = {n: f for n, f in wanted.items() if len(np.unique(f.values[fit])) > 1}
             made = own.by_queries(list(varying.values()), fit, queries, seed)
             each = zip(varying.items(), made, strict=True)
-            parts = [probed(vectors, {fact: target}, asked) for (fact, target), vectors in each]
+            parts = [_probed(vectors, {fact: target}, asked) for (fact, target), vectors in each]
             found[pooling] = pd.concat(parts, ignore_index=True)
         tables += [part.assign(pooling=pooling, model=name) for pooling, part in found.items()]
     nothing = baseline(true, fit, seed, choose=asked.choose)
@@ -180,7 +182,7 @@ COLUMNS = ["pooling", "fact", "model", "site", "metric", "score", "low", "high"]
 COLUMNS += ["n_train", "n_test"]
 
 
-def probed(vectors: Vectors, facts: Mapping[str, Target], asked: Asked) -> pd.DataFrame:
+def _probed(vectors: Vectors, facts: Mapping[str, Target], asked: Asked) -> pd.DataFrame:
     """The rows of ``probe_sites`` for vectors of whole words."""
     sites = {site: x[:, None].numpy() for site, x in vectors.items()}
     return probe_sites(sites, facts, asked.fit, choose=asked.choose)
@@ -194,7 +196,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[table["pooling"].unique()].reset_index()
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What the mean over a word's symbols holds of the last fact (membership, if it is asked) and
     of the first, the length. The mean of the embeddings is a control: it knows no order."""
     names = table["fact"].unique()
@@ -222,7 +224,7 @@ def _claim(rows: pd.DataFrame) -> Claim:
     )
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel for each fact: the score of each pooling, beside the controls."""
     shown = {"at": "score", "left": "low", "right": "high"}
     rows = table.assign(**{new: table[old].clip(0, 1) for new, old in shown.items()})
@@ -268,7 +270,7 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
     )
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: the score of each fact by each pooling."""
     rows = table.itertuples()
     return numbers((f"{row.fact}, {row.pooling}", row.model, row.score) for row in rows)
@@ -278,9 +280,9 @@ QUESTION = of_table(
     "sentences",
     Options,
     sentences,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )

@@ -145,7 +145,7 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[best].reset_index(drop=True)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What the probes read of both structures, each control at the site that it chose itself."""
     best = chosen(table).set_index(["of", "model", "trees"])
     return [_claim(of, best.loc[of]) for of in STRUCTURES]
@@ -170,7 +170,7 @@ def _claim(of: Structure, best: pd.DataFrame) -> Claim:
     )
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel per structure, a point per site; what needs no model is a line."""
     rows = table.assign(what=table["model"] + ", " + table["trees"])
     kinds = [f"trained, {OWN}", f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}"]
@@ -198,7 +198,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return panels(drawn)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: each case at the site that its own words chose."""
     rows = chosen(table).itertuples()
     return numbers((row.of, f"{row.model}, {row.trees}", row.score) for row in rows)
@@ -208,9 +208,9 @@ QUESTION = of_table(
     "syntax",
     Options,
     syntax,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     lambda table: chosen(table).drop(columns="choice"),
     needs=("trees", "stream"),
     planned=tuple(

@@ -237,7 +237,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[[kind for kind in KINDS if kind in wide]].reset_index()
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Whether the network's embedding knows the classes of words, and the way from one to another;
     without an embedding, whether skip-gram does. No word of the classes that were given may be the
     answer to an analogy: a twin of c would be right without any way."""
@@ -272,7 +272,7 @@ def _claim(rows: pd.DataFrame, at: tuple[str, str, str], finding: str) -> Claim:
     )
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Shares of right answers by kind of vectors, in a panel for each way to leave words out."""
     rows, ways = table[table["without"].isin(["inputs", "classes"])], ["inputs", "classes"]
     panel = points(
@@ -333,7 +333,7 @@ def nearest(
     )
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right answers of each kind of vectors."""
     return numbers(
         (f"{row.kind}, without {row.without}", row.vectors, row.value) for row in table.itertuples()
@@ -344,9 +344,9 @@ QUESTION = of_table(
     "vectors",
     Options,
     vectors,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=("classes",),
     planned=(Planned("W_E", RANDOM),),

@@ -241,7 +241,7 @@ def balanced(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(["of", "parts"], sort=False, as_index=False)["right"].mean()
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What is lost without the parts, beside what is lost on average without random ones."""
     shares = balanced(table).set_index("of")["right"]
     own = table[table["of"] == BROKEN]
@@ -301,7 +301,7 @@ def removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablat
     return Removal(_known_parts(model, run, list(names)), method)
 
 
-def ablated(run: Run, options: Options, progress: Progress) -> pd.DataFrame:
+def _ablated(run: Run, options: Options, progress: Progress) -> pd.DataFrame:
     """The table of ``right_without``. Raises UserError if nothing is named, or nothing has that
     name."""
     if not options.off:
@@ -311,13 +311,13 @@ def ablated(run: Run, options: Options, progress: Progress) -> pd.DataFrame:
     return right_without(model, run, removal_of(model, run, options.off, options.ablation))
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right verdicts, of random parts the mean."""
     means = balanced(table).groupby("of", sort=False)["right"].mean()
     return numbers(("right verdicts", str(of), value) for of, value in means.items())
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Right verdicts as it is, broken, and without random parts; members above, others below."""
     x = share(alt.X, "right", "right verdicts")
     y = alt.Y("of:N", sort=[AS_IT_IS, BROKEN, RANDOM], title=None)
@@ -332,10 +332,10 @@ def chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "ablation",
     Options,
-    ablated,
-    claims,
-    headline,
-    chart,
+    _ablated,
+    _claims,
+    _headline,
+    _chart,
     balanced,
     needs=("heads", "verdict"),
     planned=(Planned("broken", "random parts"),),

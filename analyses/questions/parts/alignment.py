@@ -128,7 +128,7 @@ def pairs_of(run: Run, count: int, seed: int) -> list[Pair]:
     return list(found.values())
 
 
-def patterns_of(model: LanguageModel) -> list[str]:
+def _patterns_of(model: LanguageModel) -> list[str]:
     """The hooks of attention to the source: cross-attention, or without it all attention."""
     hooks = [name for name in model.hook_dict if name.endswith("attn.hook_pattern")]
     return [name for name in hooks if ".cross_attn." in name] or hooks
@@ -195,7 +195,7 @@ Scores = dict[tuple[str, str], Float[np.ndarray, "target source"]]
 def look(run: Run, model: LanguageModel, pair: Pair, donors: Sequence[Pair]) -> Scores:
     """Attention of each head and of all, and effects, on one pair."""
     found: Scores = {}
-    hooks = patterns_of(model)
+    hooks = _patterns_of(model)
     if hooks:
         paid = attention_to_source(model, pair.tokens, hooks, pair.queries, pair.keys)
         for hook, heads in zip(hooks, paid, strict=True):
@@ -287,7 +287,7 @@ def _judged(name: str, low: str, high: str, values: np.ndarray) -> dict[str, flo
     return dict(zip((name, low, high), map(float, ends), strict=True))
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The head that half of the pairs choose, and what is lost where a place says something else:
     beside the untrained network's best, the diagonal, and the same on another pair."""
     table, found = answer.table, list[Claim]()
@@ -326,7 +326,7 @@ def _best(heads: pd.DataFrame, model: str) -> pd.Series:
     return own.loc[own["choice"].idxmax()]
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the measure), of (what has it), value."""
     table = result.table
     rows: list[tuple[str, str, float | None]] = []
@@ -349,7 +349,7 @@ def headline(result: Answer) -> pd.DataFrame:
     return numbers(rows)
 
 
-def chart(result: Answer) -> ChartType:
+def _chart(result: Answer) -> ChartType:
     """The area of every part, the trained model above the untrained one and the controls."""
     ways = {"attention": "attention", "effect": "effect of exchanging", "control": "controls"}
     table = result.table.assign(of=result.table["of"].map(ways))
@@ -373,9 +373,9 @@ QUESTION = Question(
     BUILT_IN["alignment"].asks,
     Options,
     analyse,
-    headline,
-    chart,
-    claims,
+    _headline,
+    _chart,
+    _claims,
     needs=("alignment",),
     brief=Options(words=24, donors=1),
     planned=(Planned("best head", "best head, untrained", alone="area"),),

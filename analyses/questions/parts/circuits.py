@@ -132,7 +132,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table[COLUMNS], findings=plain(found))
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """What the smallest circuit keeps, beside random edges and the untrained network's circuit."""
     found = answer.findings
     circuit, untrained = found["circuit"], found["untrained"]
@@ -254,7 +254,7 @@ def ranking(table: pd.DataFrame, direction: str) -> list[list[str]]:
     return rows[["sender", "receiver"]].to_numpy().tolist()
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value.
 
     Variables: the circuits of the trained and the untrained model, the rankings of edges, and
@@ -291,9 +291,9 @@ QUESTION = Question(
     BUILT_IN["circuits"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     brief=Options(pairs=48),
     planned=(
         Planned("exact, noising", "exact, denoising", by="variable", alone="CMD"),

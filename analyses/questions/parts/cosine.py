@@ -76,7 +76,7 @@ def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """How far scores follow the cosine on average, beside no relation and the untrained network.
     Whether they are higher for like tokens or for unlike ones is left open beforehand."""
     own, before = (table[table["model"] == name] for name in ("trained", "untrained"))
@@ -99,7 +99,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A point per head: the rank correlation of its scores with the cosine."""
     title = "rank correlation of scores and cosine"
     return points(
@@ -112,7 +112,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=360)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """The number that is compared over seeds: the mean over heads."""
     means = table.groupby("model", sort=False)["correlation"].mean()
     return numbers(("mean correlation over heads", model, value) for model, value in means.items())
@@ -122,9 +122,9 @@ QUESTION = of_table(
     "cosine",
     Options,
     cosine,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("heads", "one side", "residual"),
     planned=(Planned("trained", "untrained"),),
 )

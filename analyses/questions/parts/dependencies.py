@@ -431,7 +431,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[columns].join(rows.groupby(keys, sort=False)["pairs"].first()).reset_index()
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """Whether the right symbol is preferred after both controllers; how much comes back through the
     head that half of the pairs choose, beside what it reads elsewhere; and whether the heads that
     look at the controller are those through which it acts."""
@@ -475,7 +475,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A panel per kind: the values by place and role, of the trained and the untrained model."""
     drawn: dict[str, ChartType] = {}
     for kind, rows in table.groupby("kind", sort=False):
@@ -494,7 +494,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return alt.vconcat(*(panel.properties(title=title) for title, panel in drawn.items()))
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right preferences by the attractors between, and how
     attention agrees with effects."""
     rows = table[table["kind"].isin(["right", "agrees"])].itertuples()
@@ -505,9 +505,9 @@ QUESTION = of_table(
     "dependencies",
     Options,
     dependencies,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=("language", "next symbols", "causal"),
     planned=(Planned("trained", "untrained"),),

@@ -205,7 +205,7 @@ def _pairs(table: pd.DataFrame) -> list[dict[str, Any]]:
     return sorted(found, key=lambda pair: -abs(pair["beyond"]))
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The head that costs most, the pair that costs most beyond the sum, and the clearest type:
     each chosen on a third of the words, judged on the others, and beside the one that is chosen in
     the untrained network. Where no single head costs enough, the pair comes first."""
@@ -306,7 +306,7 @@ def _looks(table: pd.DataFrame) -> str:
     )
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
     No head has a name here: L0H1 of one seed is not L0H1 of another. The best head is chosen on
@@ -352,9 +352,9 @@ QUESTION = Question(
     BUILT_IN["heads"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     brief=Options(words=100, members=6),
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict", "one side", "heads"),

@@ -122,7 +122,7 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What is lost without the head of the highest score, of each score, beside one of the other
     heads, and the untrained network's own such head."""
     rows = ranks(table).set_index(["model", "score"])
@@ -147,7 +147,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """A point per head and score: what it looks at, and what is lost without it."""
     own = table[table["model"] == "trained"]
     long = own.melt(["part", "drop", "low", "high"], list(SCORES), var_name="of")
@@ -160,7 +160,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=420, height=260)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: what is lost without the head of the highest score, and
     without another one."""
     rows = []
@@ -174,9 +174,9 @@ QUESTION = of_table(
     "induction",
     Options,
     induction,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("prompts", "next symbols", "causal", "heads", "one side"),
     planned=(Planned("lost without it", "without another"),),
 )

@@ -204,7 +204,7 @@ def decides(run: Run, found: Places) -> float:
     return float(decided.mean())
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What the head that half of the places choose pays, beside even attention and the untrained
     network's own such head; and what it matters, beside as many other symbols."""
     best, other = (_most(table, model) for model in ("trained", "untrained"))
@@ -244,7 +244,7 @@ def _most(table: pd.DataFrame, model: str) -> pd.Series:
     return heads.loc[heads["choice"].idxmax()]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Two panels by head: the attention that goes there, and what is changed if it cannot."""
 
     def drawn(name: str, low: str, high: str, title: str) -> ChartType:
@@ -265,7 +265,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     )
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: of the head that looks there most, and of all."""
     rows = []
     for model, heads in table.groupby("model", sort=False):
@@ -281,9 +281,9 @@ QUESTION = of_table(
     "looks",
     Options,
     looks,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     lambda table: table.drop(columns=["choice", "decides"]),
     needs=("language", "heads", "one side", "causal", "next symbols"),
     planned=(Planned("trained", "untrained"),),

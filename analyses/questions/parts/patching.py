@@ -199,7 +199,7 @@ def _top(table: pd.DataFrame) -> pd.Series | None:
     return None if rows.empty else rows.iloc[int(rows["shift_choice"].abs().fillna(0).argmax())]
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The site that half of the pairs choose, judged by the others, beside two controls: what the
     untrained network's strongest site carries, and the median site of the same kind.
 
@@ -243,7 +243,7 @@ def claims(answer: Answer) -> list[Claim]:
     ]
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the component), of, value.
 
     For each component, of the absolute values of its effects: the largest, which half of the pairs
@@ -340,9 +340,9 @@ QUESTION = Question(
     BUILT_IN["patching"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     planned=(Planned("largest effect", "largest effect, untrained"),),
     needs=("verdict",),
 )

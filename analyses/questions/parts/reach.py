@@ -133,7 +133,7 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"path_length": "Int64"})
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What training changed of the slope of the log of the influence; the interval is of the
     difference of two independent rates, which is too wide for two of the same words."""
     rows = table.drop_duplicates("model").set_index("model")
@@ -163,7 +163,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Influence by distance on a log axis, of the trained and the untrained model."""
     y = alt.Y("influence:Q", title="|d logit / d embedding|").scale(type="log")
     seen = table["low"].where(table["low"] > 0)
@@ -176,7 +176,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=320, height=200)
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: what is equal for all distances."""
     first = table.drop_duplicates("model").astype({"path_length": float})  # empty: not defined
     rows = first.melt("model", ["rate", "fit", *COUNTS]).itertuples()
@@ -187,9 +187,9 @@ QUESTION = of_table(
     "reach",
     Options,
     reach,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     side_by_side,
     needs=("gradients", "one side", "causal", "verdict"),
     planned=(Planned("trained", "untrained", alone="rate"),),

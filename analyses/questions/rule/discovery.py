@@ -95,7 +95,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=plain(findings))
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The rule, by the network's verdicts that it foretells, accepted and rejected words weighed
     alike; and by the held-out labels that it gives. Without a reliable rule, why there is none."""
     found, (sides, count) = answer.findings, _sides(answer.findings)
@@ -267,7 +267,7 @@ NUMBERS = {
 """The findings that are compared over seeds, in words; 1 stands for yes."""
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value."""
     rows: list[tuple[str, str, float | None]] = []
     for model, found in (
@@ -295,9 +295,9 @@ QUESTION = Question(
     BUILT_IN["discovery"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     of_inside=False,
     outcomes=(
         "reliable rule",

@@ -67,19 +67,19 @@ def learned(
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     queries, longest = len(teacher.known), max(map(len, lines.words))
     way = best.way if best else "automaton"
-    fresh = fresh_words(teacher, lines.words, held.words, symbols, options, way)
+    fresh = _fresh_words(teacher, lines.words, held.words, symbols, options, way)
     others = other_lengths(held.words, symbols, options, room)
     about = described(dfa, best, symbols)
-    growing = grown(dfa, induction, symbols, longest, about["rule"])
+    growing = _grown(dfa, induction, symbols, longest, about["rule"])
     longer = [word for word in others if len(word) > longest]
     if growing["counting"]:
-        longer = teacher.unknown([*longer, *beyond(dfa, symbols, longest, room)])
-    about |= agreement(dfa, teacher, fresh, "", "fresh")
+        longer = teacher.unknown([*longer, *_beyond(dfa, symbols, longest, room)])
+    about |= _agreement(dfa, teacher, fresh, "", "fresh")
     about |= on_held_out(dfa, held) | by_length(dfa, teacher, held)
-    about |= agreement(dfa, teacher, longer, "_longer", "longer")
+    about |= _agreement(dfa, teacher, longer, "_longer", "longer")
     about |= {
         "complete": best is not None,
-        "finished": finished(induction),
+        "finished": _finished(induction),
         "w_method": induction.learned.whole,
         "sensitive": induction.sensitive,
         **growing,
@@ -132,7 +132,7 @@ def near_rule(
     return [row | shared(row["agree"], row["words"]) for row in rows]
 
 
-def grown(
+def _grown(
     dfa: DFA, induction: Induction, symbols: Sequence[str], longest: int, rule: str | None
 ) -> dict[str, Any]:
     """How the states grow with the words: of the automaton, or of the one without tolerance, if
@@ -145,14 +145,14 @@ def grown(
     return {"growth": states, "growth_of": len(shown.states), "counting": counting}
 
 
-def finished(induction: Induction) -> bool:
+def _finished(induction: Induction) -> bool:
     """Did learning end by itself, and not because the words of the budget were asked?"""
     if induction.found:
         return induction.found[0].way != "unfinished"
     return induction.learned.ended != "queries"
 
 
-def fresh_words(
+def _fresh_words(
     teacher: Teacher,
     lines: Sequence[Word],
     held: Sequence[Word],
@@ -168,7 +168,7 @@ def fresh_words(
     return teacher.unknown([*words_near(lines, symbols, options.words, seed), *held])
 
 
-def agreement(
+def _agreement(
     dfa: DFA, teacher: Teacher, words: Sequence[Word], of: str, count: str
 ) -> dict[str, Any]:
     """The share of words on which automaton and network agree, with Wilson's interval; None where
@@ -223,7 +223,7 @@ def other_lengths(
     return made
 
 
-def beyond(dfa: DFA, symbols: Sequence[str], longest: int, room: int | None) -> list[Word]:
+def _beyond(dfa: DFA, symbols: Sequence[str], longest: int, room: int | None) -> list[Word]:
     """Words longer than the lines, up to twice as long, that lead to each state by a random way.
 
     A count that goes on behind the lines betrays itself on these.

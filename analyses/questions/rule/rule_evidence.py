@@ -150,14 +150,14 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
         return "chance"
     if gap(about) < SURE:
         return "fitted"
-    if one_sided(about):
+    if _one_sided(about):
         return "one side"
     if about["leftovers"]["p"] < LIKE_NOISE:
         return "exceptions"
-    return "counting" if about.get("counting") and contradicted(about) else None
+    return "counting" if about.get("counting") and _contradicted(about) else None
 
 
-def one_sided(about: dict[str, Any]) -> bool:
+def _one_sided(about: dict[str, Any]) -> bool:
     """Does the automaton miss many of the words that the network accepts, or many that it rejects?
 
     Where one of the two is rare, it is right on nearly all words without knowing these.
@@ -166,7 +166,7 @@ def one_sided(about: dict[str, Any]) -> bool:
     return any(one["words"] and one["interval"][1] < SIDE for one in shares)
 
 
-def contradicted(about: dict[str, Any]) -> bool:
+def _contradicted(about: dict[str, Any]) -> bool:
     """Do automaton and network agree less on words longer than the lines than on other words?"""
     usual = about["agreement"] if about["fresh"] else 1.0
     return bool(about["longer"]) and about["agreement_longer_interval"][1] < usual
@@ -251,7 +251,7 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
     elif found["status"] == "none":
         evidence = _why_not(found, max_states)
     else:
-        headline, evidence = rule_said(found), rule_evidence(found)
+        headline, evidence = rule_said(found), _rule_evidence(found)
     if found["status"] != "none":
         evidence = " ".join([evidence, *near_words(found["near_misses"])])
     if found["status"] == "none" and (seen := found.get("envelope")):
@@ -272,7 +272,7 @@ def rule_said(found: dict[str, Any]) -> str:
     )
 
 
-def agreed(found: dict[str, Any]) -> str:
+def _agreed(found: dict[str, Any]) -> str:
     """How far automaton and network agree on words that were not asked before."""
     if not found["fresh"]:
         return "every word that could be asked was asked while it was learned"
@@ -288,10 +288,10 @@ def agreed(found: dict[str, Any]) -> str:
     )
 
 
-def rule_evidence(found: dict[str, Any]) -> str:
+def _rule_evidence(found: dict[str, Any]) -> str:
     """What speaks for a reliable rule, and how far it goes."""
     truth = f"with the held-out labels on {_per_cent(found['agreement_truth'])}"
-    said = f"{found['n_states']} states; {agreed(found)}, {truth} of {found['held_out']}."
+    said = f"{found['n_states']} states; {_agreed(found)}, {truth} of {found['held_out']}."
     if found["way"] == "families":
         said += " The rule was found at the lines' own lengths; at others the network behaves "
         said += "differently."
@@ -314,7 +314,7 @@ def rule_evidence(found: dict[str, Any]) -> str:
         said += "the rule is wrong, or the network knows the line by heart."
     if found["counting"]:
         said += " Its states grow with the words to the end of the lines' lengths "
-        said += f"({steps(found['growth'])}). {longer(found) or 'No longer word could be asked.'}"
+        said += f"({steps(found['growth'])}). {_longer(found) or 'No longer word could be asked.'}"
     if any(found["sensitive"].values()):
         said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
         said += "rules count half or twice."
@@ -359,7 +359,7 @@ def counting(found: dict[str, Any]) -> str:
 def _why_not(found: dict[str, Any], max_states: int) -> str:
     """Why no reliable rule was found."""
     truth = f"{_per_cent(found['agreement_truth'])} of {found['held_out']} held-out labels"
-    best = f"The best automaton has {found['n_states']} states; {agreed(found)}"
+    best = f"The best automaton has {found['n_states']} states; {_agreed(found)}"
     doubted = found["doubt"]
     if doubted == "no automaton":
         said = f"No automaton of at most {max_states} states was found that agrees with the "
@@ -390,11 +390,11 @@ def _why_not(found: dict[str, Any], max_states: int) -> str:
             f"{best}."
         )
     if found["doubt"] == "counting":
-        said += f" {longer(found)}"
+        said += f" {_longer(found)}"
     return said
 
 
-def longer(found: dict[str, Any]) -> str:
+def _longer(found: dict[str, Any]) -> str:
     """Agreement of automaton and network on words longer than the lines; "" if none was asked."""
     if not found["longer"]:
         return ""

@@ -84,7 +84,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=findings(table))
 
 
-def best_at(table: pd.DataFrame, step: int) -> pd.DataFrame:
+def _best_at(table: pd.DataFrame, step: int) -> pd.DataFrame:
     """The probes of a step, each target at the site that is best by the words that choose."""
     probes = table[(table["kind"] == "probe") & (table["step"] == step)]
     return probes.loc[probes.groupby("target", sort=False)["choice"].idxmax()]
@@ -94,7 +94,7 @@ def by_step(table: pd.DataFrame) -> pd.DataFrame:
     """The curves: step, curve, target, value; of a variable at the site that is best at the last
     step."""
     probes = table[table["kind"] == "probe"]
-    chosen = probes.merge(best_at(table, table["step"].max())[["target", "site"]])
+    chosen = probes.merge(_best_at(table, table["step"].max())[["target", "site"]])
     curves = [chosen.assign(curve=chosen["target"] + " (" + chosen["site"] + ")")]
     for kind in ("exact", "recognition"):
         rows = table[table["kind"] == kind]
@@ -122,7 +122,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     The first value of a variable is at its own best site.
     """
     curves = by_step(table)
-    before = best_at(table, table["step"].min()).set_index("target")["value"]
+    before = _best_at(table, table["step"].min()).set_index("target")["value"]
     found: dict[str, dict[str, Any]] = {
         str(name): {
             "there": reached(rows),
@@ -139,13 +139,13 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     return {"main": main, "task": task, "curves": found}
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """What training added to the score of a probe of the main variable; before and after it is read
     at the site that other words chose."""
     found, table = answer.findings, answer.table
     target = found["main"].partition(" (")[0]
     first, last = (
-        best_at(table, step).set_index("target").loc[target]
+        _best_at(table, step).set_index("target").loc[target]
         for step in (table["step"].min(), table["step"].max())
     )
     sides = (tuple(row[["value", "low", "high"]]) for row in (last, first))
@@ -179,7 +179,7 @@ def _when(curve: Mapping[str, Any]) -> str:
     return f"{THERE:.0%} of that from step {curve['there']} on"
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     labels = {"there": "there from step", "first": "before the first step", "last": "in the end"}
     rows = [
@@ -223,9 +223,9 @@ QUESTION = Question(
     BUILT_IN["emergence"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     brief=Options(words=100, count=4),
     planned=(Planned("in the end", "before the first step"),),
 )

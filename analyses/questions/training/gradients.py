@@ -98,7 +98,7 @@ def nearest(steps: Sequence[int], wanted: int) -> int:
     return min(steps, key=lambda step: (abs(step - wanted), step))
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """The gradient of the first layer beside that of the last, at the end of training."""
     *earlier, last = sorted(table["step"].unique())
     parts = {step: ratio(table[table["step"] == step]) for step in (*earlier, last)}
@@ -118,7 +118,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: of each layer at the first and the last checkpoint."""
     ends = {"first step": table["step"].min(), "last step": table["step"].max()}
     rows = [
@@ -130,7 +130,7 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
     return numbers(rows)
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """Gradient, entropy of attention and drift of each layer, checkpoint by checkpoint."""
     titles = {
         "gradient": "norm of the gradient",
@@ -152,9 +152,9 @@ QUESTION = of_table(
     "gradients",
     Options,
     gradients,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     needs=("gradients",),
     of_inside=False,
 )

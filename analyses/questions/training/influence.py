@@ -35,7 +35,7 @@ APART = 1000
 COLUMNS = ("part", "model", "method", "measure", "value", "low", "high")
 
 
-def influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
+def _influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     """Table: one row per part, model, method and measure, with value, low and high (95%; NaN where
     one training tells no spread).
 
@@ -127,7 +127,7 @@ class _Told:
         self(what)
 
 
-def headline(answer: Answer) -> pd.DataFrame:
+def _headline(answer: Answer) -> pd.DataFrame:
     """Numbers that are compared over seeds: each measure of each method."""
     rows = answer.table.itertuples()
     return numbers(
@@ -139,8 +139,8 @@ QUESTION = Question(
     "influence",
     BUILT_IN["influence"].asks,
     Asked,
-    influence,
-    headline,
+    _influence,
+    _headline,
     lambda answer: chart(answer.table),
     lambda answer: claims(answer.table, answer.findings),
     needs=("lines", "verdict", "gradients"),

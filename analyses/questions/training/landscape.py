@@ -95,7 +95,7 @@ def bends(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[table["kind"] == "curvature", names]
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def _claims(table: pd.DataFrame) -> list[Claim]:
     """What training did to the curvature along random directions."""
     now, start = table[table["kind"] == "curvature"].to_dict("records")
     ends = ((row["mean"], row["low"], row["high"]) for row in (now, start))
@@ -119,13 +119,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def headline(table: pd.DataFrame) -> pd.DataFrame:
+def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: loss and curvature of both models."""
     rows = bends(table).melt("model").itertuples()
     return numbers((row.variable, row.model, row.value) for row in rows)
 
 
-def chart(table: pd.DataFrame) -> ChartType:
+def _chart(table: pd.DataFrame) -> ChartType:
     """The loss on the plane; the weights of the run stand in the middle."""
     step = 2 * REACH / (POINTS - 1)
     shown = table[table["kind"] == "plane"]
@@ -149,9 +149,9 @@ QUESTION = of_table(
     "landscape",
     Options,
     landscape,
-    claims,
-    headline,
-    chart,
+    _claims,
+    _headline,
+    _chart,
     bends,
     needs=("gradients",),
     of_inside=False,

@@ -53,7 +53,7 @@ TARGETS = 40
 """Words that are no lines, by which harm is measured."""
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """What is said of a list: of the lines for a word, or of suspects."""
     word, method = answer.findings["word"], answer.findings["method"]
     if word is None:
@@ -61,7 +61,7 @@ def claims(answer: Answer) -> list[Claim]:
     return drawn_lines.of_word(answer.table, word, method)
 
 
-def headline(answer: Answer) -> pd.DataFrame:
+def _headline(answer: Answer) -> pd.DataFrame:
     """The number that is compared over seeds: how like the order is to that of the untrained
     network; none of a list of suspects."""
     if "influence" not in answer.table:
@@ -69,7 +69,7 @@ def headline(answer: Answer) -> pd.DataFrame:
     return numbers([("rank correlation", "with untrained", drawn_lines.likeness(answer.table)[0])])
 
 
-def chart(answer: Answer) -> ChartType:
+def _chart(answer: Answer) -> ChartType:
     """The strongest lines; of suspects, the first ones with what they add to themselves."""
     if "influence" in answer.table:
         return drawn_lines.chart(answer.table)
@@ -90,7 +90,7 @@ def suspects_chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=300)
 
 
-def shown(answer: Answer) -> dict[str, pd.DataFrame]:
+def _shown(answer: Answer) -> dict[str, pd.DataFrame]:
     """The first lines of a list, and of one for a word the last ones too."""
     ends = {"the first lines": answer.table.head(SHOWN)}
     if "influence" in answer.table:
@@ -103,11 +103,11 @@ QUESTION = Question(
     BUILT_IN["lines"].asks,
     Options,
     analyse,
-    headline,
-    chart,
-    claims,
+    _headline,
+    _chart,
+    _claims,
     needs=("lines", "verdict", "gradients"),
-    shown=shown,
+    shown=_shown,
 )
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def loss(run: Run) -> dict[str, float | None]:
     """
     held, model = HeldOut.of(run, WORDS), run.model()
     logits = model(held.batch.tokens)
-    truth = truth_of(run, held)
+    truth = _truth_of(run, held)
     entropy = excess = None
     if truth is None:
         nats = float(held.loss(logits))
@@ -69,7 +69,7 @@ def loss(run: Run) -> dict[str, float | None]:
     }
 
 
-def truth_of(run: Run, held: HeldOut) -> Float[np.ndarray, "batch pos d_vocab"] | None:
+def _truth_of(run: Run, held: HeldOut) -> Float[np.ndarray, "batch pos d_vocab"] | None:
     """How likely each token comes next in training words; None where it is not known, or where
     something else is taught."""
     language = run.language

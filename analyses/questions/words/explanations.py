@@ -146,7 +146,7 @@ def case_of(
         END_ID,
         int(model.verdict_positions(torch.tensor([len(word)]))),
         np.arange(len(language.vocabulary.symbols)) + FIRST_SYMBOL_ID,
-        Game(membership(language), ids, hidden) if known else None,
+        Game(_membership(language), ids, hidden) if known else None,
         language.rationales(word),
         effects if effects is None or language.contains(word) else -effects,
         options.samples,
@@ -205,7 +205,7 @@ def log_odds(model: LanguageModel, rows: int = 4096) -> Score:
     return score
 
 
-def membership(language: Language) -> Score:
+def _membership(language: Language) -> Score:
     """The truth in the model's place: 1 for words in the language, else 0."""
     return lambda ids: language.labels(Words(ids, np.full(len(ids), ids.shape[1]))).astype(
         np.float64
@@ -224,7 +224,7 @@ CONTROLS = {
 }
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """How right SHAP's kernel is on the word, beside its controls; and what attention can
     be without another verdict. One word proves nothing about a method."""
     found = answer.findings
@@ -302,7 +302,7 @@ HEADINGS: Mapping[Family, str] = {
 """The headings of the families, in the picture's order. No heading is also a method's name."""
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the measure), of (the method), value.
 
     All seeds are asked about the same word. The last row is the model's probability for it.
@@ -429,9 +429,9 @@ QUESTION = Question(
     BUILT_IN["explanations"].asks,
     Options,
     analyse,
-    headline,
+    _headline,
     chart,
-    claims,
+    _claims,
     needs=("verdict",),
 )
 

@@ -103,7 +103,7 @@ def words_of(run: Run, options: Options) -> Sample:
     """
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
     try:
-        return run.language.sample(rng, options.words, lengths_of(run, options), split="test")
+        return run.language.sample(rng, options.words, _lengths_of(run, options), split="test")
     except (LookupError, ValueError):
         raise UserError(
             f"{run.language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
@@ -111,7 +111,7 @@ def words_of(run: Run, options: Options) -> Sample:
         ) from None
 
 
-def lengths_of(run: Run, options: Options) -> list[int]:
+def _lengths_of(run: Run, options: Options) -> list[int]:
     """The lengths of the words that are explained."""
     language = run.language
     longest = min(options.longest, language.length_of(run.config.max_n))
@@ -227,7 +227,7 @@ def _on_shortcut_really(run: Run, model: LanguageModel, options: Options) -> dic
     Returns:
         A row of ``leans_on``; None if the language has no shortcut.
     """
-    rows = leans_on(run, {"trained": model}, options.seed, lengths_of(run, options))
+    rows = leans_on(run, {"trained": model}, options.seed, _lengths_of(run, options))
     return next((row for row in rows if row["symbol"] == run.language.shortcut), None)
 
 
@@ -257,7 +257,7 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([cells.reset_index(drop=True), found.astype({"words": int})], axis=1)
 
 
-def headline(result: Answer) -> pd.DataFrame:
+def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     means = result.table.groupby(KEYS[:-1], sort=False)[list(MEASURES)].mean()
     long = means.reset_index().melt(KEYS[:-1], var_name="variable")
@@ -271,7 +271,7 @@ FEWEST = 6
 OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
 
 
-def claims(answer: Answer) -> list[Claim]:
+def _claims(answer: Answer) -> list[Claim]:
     """The method that half of the words choose, members and non-members apart, judged by the
     others: how far it is ahead of the control that comes nearest."""
     found = [(kind, _ranked(answer.table, kind)) for kind in MEMBERSHIPS]
@@ -339,7 +339,7 @@ def _misses(table: pd.DataFrame) -> Iterator[str]:
         yield f"Values miss the sum that they should have: {'; '.join(told)}."
 
 
-def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
+def _chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     """The methods by four measures, members above, other words below.
 
     Args:
@@ -360,9 +360,9 @@ QUESTION = Question(
     BUILT_IN["leaderboard"].asks,
     Options,
     analyse,
-    headline,
-    chart,
-    claims,
+    _headline,
+    _chart,
+    _claims,
     brief=Options(words=40, longest=8, draws=4),
     needs=("verdict",),
 )

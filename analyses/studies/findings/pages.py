@@ -59,7 +59,7 @@ def templates(docs: Path) -> list[str]:
     return sorted(path.stem for path in (docs / TEMPLATES).glob("*.md"))
 
 
-def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
+def _written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     """A page, and its pictures by the names of their files.
 
     Raises:
@@ -109,8 +109,8 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
 
 
 def write(docs: Path, name: str) -> Path:
-    """Writes a page with its pictures. Raises UserError as ``written``."""
-    text, pictures = written(docs, name)
+    """Writes a page with its pictures. Raises UserError as ``_written``."""
+    text, pictures = _written(docs, name)
     for file, content in pictures.items():
         write_bytes(docs / PAGES / file, content)
     path = docs / PAGES / f"{name}.md"
@@ -128,7 +128,7 @@ def faults(docs: Path) -> list[str]:
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
         used |= set(USED.findall(template.read_text()))
         try:
-            text, pictures = written(docs, name)
+            text, pictures = _written(docs, name)
         except UserError as error:
             found.append(str(error))
             continue

@@ -26,7 +26,7 @@ Of = Mapping[str, str]
 """Values by the columns of a table that have them."""
 
 
-def markdown(table: pd.DataFrame) -> str:
+def _markdown(table: pd.DataFrame) -> str:
     """A table for a page."""
     head = [str(column) for column in table.columns]
     rows = [[str(cell) for cell in row] for row in table.itertuples(index=False)]
@@ -40,7 +40,7 @@ def settings(found: Table) -> str:
     shown = readable(rows, found.by)
     for column in ("best", "mean"):
         shown[column] = [f"{100 * share:.1f}%" for share in shown[column]]
-    return markdown(shown)
+    return _markdown(shown)
 
 
 def values(found: Table) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def by_bands(found: Table) -> str:
             row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy()))
         flawless = rows.groupby("seed")["value"].min().eq(1).sum()
         parts.append(row | {"all right": f"{flawless} of {rows['seed'].nunique()}"})
-    return markdown(pd.DataFrame(parts))
+    return _markdown(pd.DataFrame(parts))
 
 
 def _so_many(right: pd.Series) -> str:
@@ -76,18 +76,18 @@ def reached(found: Table, windows: int) -> str:
         exact = near.groupby("seed")["exact"].min().eq(1)
         line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
         lines.append(line | {"seeds": _so_many(exact)})
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def further(found: Table, name: Name) -> str:
     """Of a sweep: one of its further measures, over seeds."""
-    return markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
+    return _markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
 
 
 def tests(found: Table) -> str:
     """Of a sweep: the best setting of each language beside every other one."""
     told = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
-    return "\n\n".join(f"{title}:\n\n{markdown(rows)}" for title, rows in told.items())
+    return "\n\n".join(f"{title}:\n\n{_markdown(rows)}" for title, rows in told.items())
 
 
 def grid(
@@ -110,7 +110,7 @@ def grid(
                 with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
             )
         lines.append(line)
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def beside(
@@ -140,7 +140,7 @@ def beside(
         if {*line.values()} == {row, "-"}:
             raise UserError(f"{found.name} has no {row} ({of}): correct the template")
         lines.append(line)
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def medians(found: Table, down: str, across: str, number: str) -> str:
@@ -158,7 +158,7 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
                 f"{said} ({cell.notna().sum()} of {len(cell)})" if len(cell) else "-"
             )
         lines.append(line)
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def recovered(found: Table, down: str, across: str) -> str:
@@ -173,7 +173,7 @@ def recovered(found: Table, down: str, across: str) -> str:
         for column in dict.fromkeys(found.rows[across]):
             line[str(column)] = _so_many(came.get_group((row, column)))
         lines.append(line)
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def smallest(found: Table, across: str, value: str, least: float) -> str:
@@ -191,7 +191,7 @@ def smallest(found: Table, across: str, value: str, least: float) -> str:
                 enough = share[(share >= needed) if needed == 1 else (share > needed)]
                 line[str(place)] = f"{enough.index.min():,}" if len(enough) else "none"
             lines.append(line)
-    return markdown(pd.DataFrame(lines))
+    return _markdown(pd.DataFrame(lines))
 
 
 def origins(named: Sequence[Table]) -> str:
@@ -206,7 +206,7 @@ def origins(named: Sequence[Table]) -> str:
         }
         for each in named
     ]
-    return f"## Where the figures come from\n\n{markdown(pd.DataFrame(rows))}"
+    return f"## Where the figures come from\n\n{_markdown(pd.DataFrame(rows))}"
 
 
 def laws(found: Table, size: Size) -> str:
@@ -227,7 +227,7 @@ def laws(found: Table, size: Size) -> str:
                 "powers of ten": f"{power['decades']:.1f}",
             }
         )
-    return markdown(pd.DataFrame(rows))
+    return _markdown(pd.DataFrame(rows))
 
 
 def law_sentences(found: Table, size: Size) -> str:

@@ -224,7 +224,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             "smaller one"
         )
     own = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
-    origin = Origin(**own, command=command, commit=commit(), machine=machine())
+    origin = Origin(**own, command=command, commit=commit(), machine=_machine())
     file = docs / DATA / f"{name}.parquet"
     if file.exists() and not file.with_suffix(".json").exists():
         raise UserError(f"{file} is not of the lab: choose another name with --named")
@@ -270,7 +270,7 @@ def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
     return last.record, table
 
 
-def machine() -> str:
+def _machine() -> str:
     """The kind of this machine, without its name."""
     kinds = {"x86_64": "x86-64", "aarch64": "ARM"}
     return (

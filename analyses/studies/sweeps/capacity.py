@@ -156,10 +156,10 @@ def _seeds(row: pd.Series) -> str:
 
 def _told(row: pd.Series, by: Sequence[str]) -> str:
     """A size in words: "1 layer, 2 heads, width 8 (312 parameters)"."""
-    return f"{size_of(row, _sizes_of(by))} ({row['parameters']:,} parameters)"
+    return f"{_size_of(row, _sizes_of(by))} ({row['parameters']:,} parameters)"
 
 
-def size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
+def _size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
     """The given sizes in words: "1 layer, 2 heads, width 8"."""
     parts = []
     for key in sizes:
@@ -243,7 +243,7 @@ def _cells(
     learned = part["learned"].astype(str) + "/" + part["seeds"].astype(str)
     shown = pd.DataFrame(
         {
-            "down": [size_of(row, down) for row in part.to_dict("records")],
+            "down": [_size_of(row, down) for row in part.to_dict("records")],
             "across": part[across],
             "share": part["learned"] / part["seeds"],
             "holds": part["holds"],
@@ -256,7 +256,7 @@ def _cells(
         }
     )
     order = part.sort_values(list(down))
-    rows = list(dict.fromkeys(size_of(row, down) for row in order.to_dict("records")))
+    rows = list(dict.fromkeys(_size_of(row, down) for row in order.to_dict("records")))
     name = "heads" if SIZES[across] == "head" else SIZES[across]
     tips = ["down:N", alt.Tooltip("across:O", title=name), "parameters:Q", "learned:N"]
     bright = alt.datum[value] > BRIGHT * domain[1]
@@ -298,7 +298,7 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     ends = lines[["window"]].drop_duplicates()
     window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="window:Q")
     which = "" if chosen["smallest"] else "nearest: "
-    words = f"accuracy by length, per seed; {which}{size_of(chosen, _sizes_of(by))}"
+    words = f"accuracy by length, per seed; {which}{_size_of(chosen, _sizes_of(by))}"
     heading = alt.Title(words, anchor="start", fontSize=12, fontWeight="normal", color=colour)
     rows_down = part[_sizes_of(by)[:-1]].drop_duplicates()
     return (grey + marked + window).properties(

@@ -44,7 +44,7 @@ class Further:
     censored: bool = False
 
 
-def gradients(run: Run) -> Numbers:
+def _gradients(run: Run) -> Numbers:
     """The gradients of the first and the last layer, at the start and at about step 100."""
     if run.config.model.family.tabular:
         return {}
@@ -59,7 +59,7 @@ def gradients(run: Run) -> Numbers:
     return found
 
 
-def softmax(run: Run) -> Numbers:
+def _softmax(run: Run) -> Numbers:
     """Entropy and gradient of the softmax before training, mean over layers."""
     if run.config.model.family.tabular:
         return {}
@@ -67,7 +67,7 @@ def softmax(run: Run) -> Numbers:
     return {name: float(rows[name].mean()) for name in ("entropy", "passed")}
 
 
-def curvature(run: Run) -> Numbers:
+def _curvature(run: Run) -> Numbers:
     """The curvature after training, and the largest eigenvalue before it."""
     if run.config.model.family.tabular:
         return {}
@@ -79,7 +79,7 @@ def curvature(run: Run) -> Numbers:
     }
 
 
-def drift(run: Run) -> Numbers:
+def _drift(run: Run) -> Numbers:
     """The drift from checkpoint to checkpoint, mean over checkpoints and layers."""
     if run.config.model.family.tabular:
         return {}
@@ -108,7 +108,7 @@ FURTHER: Mapping[Name, Further] = {
         censored=True,
     ),
     "gradients": Further(
-        gradients,
+        _gradients,
         {
             "first_start": "gradient of the first layer at step 0",
             "last_start": "gradient of the last layer at step 0",
@@ -119,7 +119,7 @@ FURTHER: Mapping[Name, Further] = {
         },
     ),
     "softmax": Further(
-        softmax,
+        _softmax,
         {
             "entropy": "entropy of attention at step 0; 1 is even",
             "passed": "share of the gradient's norm that passes the softmax at step 0",
@@ -127,7 +127,7 @@ FURTHER: Mapping[Name, Further] = {
         shares=frozenset({"entropy"}),
     ),
     "curvature": Further(
-        curvature,
+        _curvature,
         {
             "mean": "second derivative along random directions, mean",
             "largest": "second derivative along random directions, largest",
@@ -137,7 +137,7 @@ FURTHER: Mapping[Name, Further] = {
         less=frozenset({"mean", "largest", "sharpest"}),
     ),
     "drift": Further(
-        drift,
+        _drift,
         {
             "mean": "how far the mean activation moves between checkpoints, in spreads",
             "spread": "by how much their spread changes between checkpoints",

@@ -73,7 +73,7 @@ def wide(rows: pd.DataFrame, by: Sequence[str]) -> dict[Name, pd.DataFrame]:
     for name in dict.fromkeys(of):
         own = rows[of == name]
         told = own.assign(
-            text=[in_words(row, FURTHER[name].censored) for row in own.to_dict("records")],
+            text=[_in_words(row, FURTHER[name].censored) for row in own.to_dict("records")],
             number=own["number"].str.partition(".")[2],
         )
         shown = told.drop_duplicates(keys)[keys].merge(
@@ -88,7 +88,7 @@ def wide(rows: pd.DataFrame, by: Sequence[str]) -> dict[Name, pd.DataFrame]:
     return tables
 
 
-def in_words(row: dict[str, Any], censored: bool) -> str:
+def _in_words(row: dict[str, Any], censored: bool) -> str:
     """A number of a setting: "0.12 [0.1, 0.14]", or "400 (4 of 5 seeds)"."""
     if censored:
         middle = "-" if np.isnan(row["median"]) else f"{row['median']:g}"

@@ -44,7 +44,7 @@ def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:
         tables[f"{name}: {best} is ahead"] = pd.DataFrame(
             {
                 "of": rows["other"].to_numpy(),
-                "by [95%]": [gap(row) for _, row in rows.iterrows()],
+                "by [95%]": [_gap(row) for _, row in rows.iterrows()],
                 "p, corrected": rows["corrected"].to_numpy(),
                 "seeds": rows["pairs"].to_numpy(),
             }
@@ -52,7 +52,7 @@ def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def gap(row: pd.Series) -> str:
+def _gap(row: pd.Series) -> str:
     """A difference with its interval, if it has one: "0.021 [0.008, 0.033]"."""
     digits = ".3f" if row["measure"] in WORDS else ".3g"
     ends = "" if row["pairs"] < 2 else f" [{row['low']:{digits}}, {row['high']:{digits}}]"
@@ -71,8 +71,8 @@ def told(own: pd.DataFrame) -> str:
     if others.empty:
         return ""
     nearest = others.iloc[0]
-    sentence = f"ahead of the nearest other setting, {nearest['other']}, by {gap(nearest)}"
-    if nearest["pairs"] < needed(own):
+    sentence = f"ahead of the nearest other setting, {nearest['other']}, by {_gap(nearest)}"
+    if nearest["pairs"] < _needed(own):
         return sentence
     apart = int((others["corrected"] <= LEVEL).sum())
     sentence += f", corrected p = {nearest['corrected']:.2g}"
@@ -84,7 +84,7 @@ def _tests_of(own: pd.DataFrame) -> int:
     return comb(len(own) + 1, 2)
 
 
-def needed(own: pd.DataFrame) -> int:
+def _needed(own: pd.DataFrame) -> int:
     """The fewest seeds with which the exact test can tell two settings of one language apart."""
     return pairs_needed(_tests_of(own), LEVEL)
 
@@ -108,8 +108,6 @@ def how(tested: pd.DataFrame, asked: Measure) -> str:
         f", paired over {seeds} seeds: mean difference [Student's 95% interval], sign-flip test, "
         f"{correction if tests > 1 else 'one pair of settings, so no correction'}."
     )
-    if seeds < needed(own):
-        words += (
-            f" {seeds} seeds are too few to tell any two apart: the exact test needs {needed(own)}."
-        )
+    if seeds < (needed := _needed(own)):
+        words += f" {seeds} seeds are too few to tell any two apart: the exact test needs {needed}."
     return words

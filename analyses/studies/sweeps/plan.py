@@ -60,7 +60,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
     for name, variant, varied in product(file.languages, file.variants or [None], combinations):
         own = file.of_language.get(name, {})
         changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
-        label = folder_name(name, variant, varied)
+        label = _folder_name(name, variant, varied)
         try:
             config = _configured(name, changes, file.exam, file.recipe)
         except UserError as error:
@@ -125,7 +125,7 @@ def largest_size(name: str, max_length: int) -> int:
     return largest
 
 
-def folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> str:
+def _folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> str:
     """Language, variant, and the varied values in the order of their fields' names.
 
     A value that another field might have too stands with its field: "n_layers-2", but "rotary". So

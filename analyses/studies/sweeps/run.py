@@ -71,7 +71,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     """
     path, device = find(asked.file), asked.device
     file, runs, skipped = planned(asked)
-    rows = {run.name: known(asked.folder / run.name, file.exam, file.further) for run in runs}
+    rows = {run.name: _known(asked.folder / run.name, file.exam, file.further) for run in runs}
     todo = [run for run in runs if rows[run.name] is None]
     jobs = {
         group[0].name: (
@@ -96,10 +96,10 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         """What is known so far, kept."""
         judged = {name: found for name, found in rows.items() if found is not None}
         lost = [run for run in runs if run.name in tried - judged.keys() - failed.keys()]
-        diverged = [about(run) for run in lost]
+        diverged = [_about(run) for run in lost]
         left_out = [*skipped, *(f"{run.name}: its training diverged" for run in lost)]
         left_out += [f"{name} failed twice: {why}" for name, why in failed.items()]
-        table = tabulated([run for run in runs if run.name in judged], judged)
+        table = _tabulated([run for run in runs if run.name in judged], judged)
         sentence, found = findings(table, arguments["by"], file.measure, file.further, diverged)
         if left := len(runs) - len(tried):
             sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
@@ -222,34 +222,35 @@ def complete(
         pass  # the sweep says which
     runs = [run for name in configs if (run := Run(out / name)).record["status"] == "finished"]
     return {
-        run.name: joined(judged(run, exam, device), further.measured(run, measures)) for run in runs
+        run.name: _joined(judged(run, exam, device), further.measured(run, measures))
+        for run in runs
     }
 
 
-def known(path: Path, exam: Exam, measures: Sequence[Name]) -> pd.DataFrame | None:
+def _known(path: Path, exam: Exam, measures: Sequence[Name]) -> pd.DataFrame | None:
     """The rows of ``complete`` if the folder of a finished run holds all of them."""
     rows = kept(path, exam)
     numbers = None if rows is None else further.kept(measures, Run(path))
-    return None if rows is None or numbers is None else joined(rows, numbers)
+    return None if rows is None or numbers is None else _joined(rows, numbers)
 
 
-def joined(rows: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+def _joined(rows: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """The rows of an exam, each with the numbers of the run, which are one row."""
     return rows.assign(**numbers.iloc[0].to_dict())
 
 
-def about(run: Planned) -> dict[str, Any]:
+def _about(run: Planned) -> dict[str, Any]:
     """What the columns say of a run; where steps vary, those that the file asks for."""
     variant = {} if run.variant is None else {"variant": run.variant}
     config = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
     return config | variant | dict(run.varied)
 
 
-def tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The table of ``sweep``, in the order of the runs."""
     tables = []
     for run in runs:
-        own = about(run)
+        own = _about(run)
         rows = judged[run.name].assign(**own)
         numbers = [column for column in rows.columns if column in further.MEANING]
         tables.append(rows[list(dict.fromkeys([*own, *COLUMNS, *numbers]))])

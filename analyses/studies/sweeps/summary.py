@@ -101,7 +101,7 @@ def findings(
     tested = paired.pairs(table, by, asked)
     shares = set(values.loc[values["measure"].isin(WORDS), "language"])
     said = [
-        sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
+        _sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
         if name in shares
         else _number_sentence(name, grid, tested[tested["language"] == name])
         for name, grid in grids(values).items()
@@ -120,7 +120,7 @@ def findings(
     return " ".join([*said, how]).rstrip(), found
 
 
-def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence[str]) -> str:
+def _sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence[str]) -> str:
     """The sentence of one language.
 
     Args:
@@ -143,7 +143,7 @@ def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence
 
 
 def _number_sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame) -> str:
-    """The sentence of one language whose settings are compared by a number; as ``sentence``."""
+    """The sentence of one language whose settings are compared by a number; as ``_sentence``."""
     best = own["best"].iloc[0] if len(own) else grid.columns[0]
     seeds = -grid[best].dropna()  # smaller was better
     label = f"{best}: " if best != ALONE else ""

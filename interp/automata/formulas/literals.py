@@ -286,7 +286,7 @@ def first_literals(letters: Sequence[int], tier: Letters | None, longest: int) -
     for length in range(1, longest + 1):
         for flat in product(read, repeat=length):
             for cuts in product((False, True), repeat=length - 1):
-                patterns = (Literal("pattern", cut(flat, cuts), a, b, tier) for a, b in ends)
+                patterns = (Literal("pattern", _cut(flat, cuts), a, b, tier) for a, b in ends)
                 yield from (one for one in patterns if tier is None or one.sees_tier)
             if length == 2 or (length == 1 and tier is None):
                 yield from (
@@ -303,7 +303,7 @@ def first_literals(letters: Sequence[int], tier: Letters | None, longest: int) -
                 )
 
 
-def cut(flat: Letters, cuts: Sequence[bool]) -> tuple[Letters, ...]:
+def _cut(flat: Letters, cuts: Sequence[bool]) -> tuple[Letters, ...]:
     """Letters in pieces; a cut is a gap between two letters."""
     pieces = [flat[:1]]
     for letter, gap in zip(flat[1:], cuts, strict=True):

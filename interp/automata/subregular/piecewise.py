@@ -17,7 +17,7 @@ States = Bool[np.ndarray, " states"]
 Pairs = Bool[np.ndarray, "states states"]
 
 
-def told_apart(delta: Table, final: States) -> Pairs:
+def _told_apart(delta: Table, final: States) -> Pairs:
     """Is there a word that the first state accepts and the second does not? [first, second]."""
     apart: Pairs = final[:, None] & ~final
     while True:
@@ -35,7 +35,7 @@ def strictly_piecewise(delta: Table, final: States) -> int | None:
     Haines 1969): no state accepts, after a symbol, what it does not accept before. The smallest k
     is the length of the longest forbidden word that is not forbidden without any one symbol.
     """
-    apart = told_apart(delta, final)
+    apart = _told_apart(delta, final)
     if any(apart[column, np.arange(len(delta))].any() for column in delta.T):
         return None
     # The state after a word, and the states after the word without one of its symbols. If one of

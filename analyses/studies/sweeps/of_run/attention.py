@@ -41,11 +41,11 @@ def attention(run: Run) -> dict[str, float | None]:
         for ending, of in (("", model), ("_untrained", run.untrained())):
             areas = [
                 float(against_rationale(values[None], each)["AUROC"][0])
-                for values, each in zip(looks(of, hook, own), sets, strict=True)
+                for values, each in zip(_looks(of, hook, own), sets, strict=True)
             ]
-            found[name + ending] = mean(areas)
+            found[name + ending] = _mean(areas)
         areas = [chance(len(word), each)["AUROC"] for word, each in zip(own, sets, strict=True)]
-        found[f"{name}_chance"] = mean(areas)
+        found[f"{name}_chance"] = _mean(areas)
     return found
 
 
@@ -63,7 +63,7 @@ def words_of(run: Run) -> list[tuple[Word, bool]]:
     return [(language.vocabulary.decode(ids[:n]), bool(label)) for ids, n, label in words]
 
 
-def looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray]:
+def _looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray]:
     """By word, how much the place of the verdict looks at each symbol, mean over heads."""
     if not words:
         return []
@@ -74,7 +74,7 @@ def looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray
     return [row[1 : n + 1] for row, n in zip(rows, batch.lengths, strict=True)]
 
 
-def mean(values: list[float]) -> float | None:
+def _mean(values: list[float]) -> float | None:
     """Over the words of which there is a value."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else None
