@@ -262,12 +262,12 @@ def answer(
     asked = question(name)
     options = asked.options() if options is None else options
     require(run, *asked.needs)
-    if not again and (known := kept(run, name, options)):
+    arguments = arguments_of(options)
+    if not again and (known := Answers.of(run).asked(name, arguments)):
         return known, True
-    arguments = json.dumps(arguments_of(options), sort_keys=True)
-    what = hashlib.sha256(arguments.encode()).hexdigest()[:8]
+    what = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:8]
     with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
-        if not again and (known := kept(run, name, options)):
+        if not again and (known := Answers.of(run).asked(name, arguments)):
             return known, True
         start = time.monotonic()
         found = fresh_answer(run, asked, options, progress)
@@ -301,59 +301,52 @@ def _knowledge_of(run: Run) -> Knowledge:
     return knowledge(run.model(), run.language, run.objective, lengths)
 
 
-def kept(run: Run, name: str, options: Any = None) -> Answer | None:
-    """The kept answer to this very question about the checkpoint looked at, by this version of the
-    lab; None where there is none.
+@dataclass(frozen=True)
+class Answers:
+    """The answers that a folder keeps, as far as this version of the lab would give them.
 
-    Args:
-        options: as in ``answer``.
-    """
-    options = question(name).options() if options is None else options
-    return kept_as_asked(run.path, name, arguments_of(options), run.model_hash())
-
-
-def kept_as_asked(
-    folder: Path, name: str, arguments: Mapping[str, Any], model_hash: str = ""
-) -> Answer | None:
-    """The kept answer that was asked with these options about these weights, by this version of the
-    lab; None where there is none.
-
-    Args:
+    Attributes:
         folder: a run's, or a study's.
-        arguments: the options, as JSON-able values.
+        model_hash: SHA-256 of the weights that they are about; "" of a study.
 
     Raises:
-        UserError: it is damaged.
+        UserError: by each method, where what it looks for is damaged.
     """
 
-    def fits(record: Record) -> bool:
-        return is_current(record, model_hash) and record.arguments == arguments
+    folder: Path
+    model_hash: str = ""
 
-    return _opened(newest(folder, name, fits))
+    @classmethod
+    def of(cls, run: Run) -> Answers:
+        """Those of a run, about the checkpoint looked at."""
+        return cls(run.path, run.model_hash() if run.steps() else "")
 
+    def are(self, record: Record) -> bool:
+        """Is it about these weights, and by this version of the lab?"""
+        return record.model_hash == self.model_hash and record.code == code_of(record.analysis)
 
-def is_current(record: Record, model_hash: str = "") -> bool:
-    """Is a kept answer about these weights, and by this version of the lab?"""
-    return record.model_hash == model_hash and record.code == code_of(record.analysis)
+    def current(self, name: str) -> list[Kept]:
+        """All answers to a question, the newest first."""
+        return [each for each in kept_in(self.folder, name) if self.are(each.record)]
 
+    def asked(self, name: str, arguments: Mapping[str, Any]) -> Answer | None:
+        """The answer that was asked with these options, as ``arguments_of`` gives them."""
+        return self._newest(name, lambda record: self.are(record) and record.arguments == arguments)
 
-def current(run: Run, name: str) -> list[Kept]:
-    """This version's kept answers about the checkpoint looked at, the newest first."""
-    digest = run.model_hash()
-    return [each for each in kept_in(run.path, name) if is_current(each.record, digest)]
+    def latest(self, name: str) -> Answer | None:
+        """The answer that was asked last; where there is none, the last about other weights."""
+        return self._newest(name, self.are) or self._newest(
+            name, lambda record: record.code == code_of(name)
+        )
 
-
-def latest(run: Run, name: str) -> Answer | None:
-    """The answer about the checkpoint looked at that was asked last; where there is none, the
-    answer about another checkpoint; None where there is neither.
-
-    Raises:
-        UserError: it is damaged.
-    """
-    found = current(run, name) if run.steps() else []
-    if not found:
-        return load(run.path, name)
-    return kept_as_asked(run.path, name, found[0].record.arguments, run.model_hash())
+    def _newest(self, name: str, fits: Callable[[Record], bool]) -> Answer | None:
+        known = newest(self.folder, name, fits)
+        if known is None:
+            return None
+        kept, table = known
+        about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
+        record = kept.record
+        return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
 
 
 def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
@@ -361,27 +354,6 @@ def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
     default = arguments_of(question(name).options())
     differ = [(key, value) for key, value in arguments.items() if default.get(key) != value]
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in differ) or "the defaults"
-
-
-def load(folder: Path, name: str) -> Answer | None:
-    """The answer that was asked last, by this version of the lab; None where there is none.
-
-    Args:
-        folder: a run's, or a study's.
-
-    Raises:
-        UserError: it is damaged.
-    """
-    return _opened(newest(folder, name, lambda record: record.code == code_of(name)))
-
-
-def _opened(found: tuple[Kept, pd.DataFrame] | None) -> Answer | None:
-    if found is None:
-        return None
-    kept, table = found
-    record = kept.record
-    about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
-    return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
 
 
 LIBRARIES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.answers import latest
+from analyses.answers import Answers
 from analyses.registry import registered
 from models.runs.run import Run
 
@@ -14,11 +14,11 @@ def scorecard(run: Run) -> pd.DataFrame:
 
     Columns: question, finding, grade, why.
     """
-    kept = {name: found for name in registered() if (found := latest(run, name)) is not None}
-    digest = run.model_hash()
+    answers = Answers.of(run)
+    kept = {name: found for name in registered() if (found := answers.latest(name)) is not None}
     rows = [
         (name, found.verdict.short, found.verdict.grade, found.verdict.why)
         for name, found in kept.items()
-        if found.model_hash == digest
+        if found.model_hash == answers.model_hash
     ]
     return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])

@@ -16,13 +16,11 @@ import streamlit as st
 from analyses.answer_files import Kept, kept_in
 from analyses.answers import (
     Answer,
+    Answers,
     answer,
+    arguments_of,
     asked_with,
-    current,
     fresh_answer,
-    kept,
-    kept_as_asked,
-    load,
     question,
 )
 from analyses.needs import require
@@ -240,7 +238,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
     """
     require(run, *question(name).needs)
     options = question(name).options(**arguments)
-    if (known := kept(run, name, options)) is not None:
+    if (known := Answers.of(run).asked(name, arguments_of(options))) is not None:
         return known
     key = f"{name} of {run.path}, {run.model_hash()}: {json.dumps(arguments, sort_keys=True)}"
     return at_once(key, lambda told: fresh_answer(run, question(name), options, told))
@@ -252,9 +250,9 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     Where there is none, the page shows a button that has it computed, and then how far that is;
     the result is None.
     """
-    if found := current(run, name):
+    if found := Answers.of(run).current(name):
         return chosen(run, name, found)
-    result = load(run.path, name)
+    result = Answers(run.path).latest(name)
     if run.seen_at is not None:
         result = None
     if result is None:
@@ -281,7 +279,7 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
     label = names[0]
     if len(names) > 1:
         label = controls.selectbox("Asked with", names, key=f"asked_{controls.first_run()}_{name}")
-    return kept_as_asked(run.path, name, labels[label], run.model_hash())
+    return Answers.of(run).asked(name, labels[label])
 
 
 def word_key(run: Run) -> str:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import altair as alt
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.charts.discovery import heads_chart
 from analyses.questions.rule.discovery import chart
 
 
 def picture(run: Path) -> alt.VConcatChart:
     """The automaton above, what each head carries of each of its transitions below."""
-    found = load(run, "discovery")
+    found = Answers(run).latest("discovery")
     assert found is not None, "ask first: lab analyse RUN discovery"
     automaton = chart(found).properties(title="The automaton learned by asking the network")
     heads = heads_chart(found.findings).properties(

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from analyses.answer_files import folders_of
-from analyses.answers import Answer, answer, kept, question
+from analyses.answers import Answer, Answers, answer, arguments_of, question
 from analyses.console import ERR, OUT, shown, table_of, titled
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
@@ -129,7 +129,8 @@ def _state_of(paths: dict[str, Path]) -> Table:
 
 def _asked(run: Run, name: str) -> Answer:
     """The answer to a question as the demo asks it. Raises UserError where it was removed."""
-    found = kept(run, name, question(name).brief)
+    about = question(name)
+    found = Answers.of(run).asked(name, arguments_of(about.brief or about.options()))
     if found is None:
         raise UserError(f"{run.path} keeps no answer to {name}: run `lab demo` again")
     return found

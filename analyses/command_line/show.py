@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from analyses.answer_files import kept_in
-from analyses.answers import Answer, asked_with, current, draw, latest, question
+from analyses.answers import Answer, Answers, asked_with, draw, question
 from analyses.charts import kernel_attention
 from analyses.console import OUT, as_rows, shown, table_of, titled
 from analyses.options.commands import Hooks, Show, Size
@@ -57,7 +57,7 @@ def _show(options: Show) -> None:
         renewed = command_of(run, options.name, found.arguments)
         OUT.print(f"The answer is about another checkpoint; `{renewed}` renews it.")
     where(found, options.name)
-    for other in current(run, options.name):
+    for other in Answers.of(run).current(options.name):
         if other.folder != found.folder:
             asked = asked_with(options.name, other.record.arguments)
             OUT.print(f"  asked with {asked}: {other.folder}", style="dim")
@@ -69,7 +69,7 @@ def _newest_of(run: Run, name: str) -> Answer:
     Raises:
         UserError: it keeps none.
     """
-    found = latest(run, name)
+    found = Answers.of(run).latest(name)
     if found is None:
         older = kept_in(run.path, name)
         why = f"no answer to {name}"
@@ -81,7 +81,7 @@ def _newest_of(run: Run, name: str) -> Answer:
 
 def _show_all(run: Run, how: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    kept = {name: found for name in registered() if (found := latest(run, name))}
+    kept = {name: found for name in registered() if (found := Answers.of(run).latest(name))}
     rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return

@@ -13,15 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from analyses.answer_files import Kept
-from analyses.answers import (
-    Progress,
-    asked_with,
-    current,
-    kept_as_asked,
-    question,
-    quiet,
-    render,
-)
+from analyses.answers import Answers, Progress, asked_with, question, quiet, render
 from analyses.registry import registered
 from analyses.reports.code import command_of
 from models.runs.run import Run
@@ -36,7 +28,7 @@ def report(run: Run, progress: Progress = quiet) -> str:
     Raises:
         UserError: the run has no checkpoint, or an answer of it is damaged.
     """
-    kept = {name: current(run, name) for name in registered()}
+    kept = {name: Answers.of(run).current(name) for name in registered()}
     asked = [(name, each) for name, found in kept.items() for each in found]
     answers = []
     for done, (name, each) in enumerate(asked):
@@ -80,7 +72,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _answer(run: Run, name: str, each: Kept) -> dict[str, Any] | None:
     """One kept answer; None if it was renewed just now."""
-    found = kept_as_asked(run.path, name, each.record.arguments, run.model_hash())
+    found = Answers.of(run).asked(name, each.record.arguments)
     if found is None:
         return None
     weighed = found.verdict

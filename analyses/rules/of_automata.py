@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, kept_as_asked, save
+from analyses.answers import Answer, Answers, save
 from analyses.charts.discovery import by_class
 from analyses.jobs.trained import trained
 from analyses.options.lines import Discover
@@ -192,7 +192,7 @@ def recovered(
         parts["network"] = lambda draw: [_by_network(draw, folder, device)]
     rows = []
     for part, work in parts.items():
-        known = kept_as_asked(folder, part, asked)
+        known = Answers(folder).asked(part, asked)
         if known is None:
             answers = work(Draw.of(target, dfa, symbols))
             known = Answer(pd.DataFrame(answers), f"{len(answers)} ways.", {}, asked)

@@ -18,7 +18,7 @@ import pandas as pd
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.answers import Answer, Answers, Progress, plain, quiet, save
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import OfNetwork
 from analyses.options.rule import Discovery
@@ -110,7 +110,7 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
         | {"reads": network.reads, "vocabulary": options.vocabulary}
     )
     with locked(folder / NAME):
-        kept = kept_as_asked(folder, NAME, arguments, network.digest)
+        kept = Answers(folder, network.digest).asked(NAME, arguments)
         if kept is not None and not options.again:
             return kept, True
         answer = _asked(network, length, search, arguments, progress)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.answers import Answer, Answers, Progress, plain, quiet, save
 from analyses.charts.discovery import recovery_chart, shares
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import MOST_MINUTES, Discover, Recover, Study
@@ -262,7 +262,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
     """What every way finds in one corpus; kept in the folder of the corpus."""
     folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
-    if (known := kept_as_asked(folder, KEPT, asked)) is not None:
+    if (known := Answers(folder).asked(KEPT, asked)) is not None:
         return known.table.to_dict("records")
     choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.answers import Answer, Answers, Progress, plain, quiet, save
 from analyses.jobs.workers import side_by_side
 from analyses.options.plants import SETTINGS, Score
 from analyses.scoring import lenses
@@ -147,7 +147,7 @@ def scored(
     """
     many = defined is None
     asked = {"lens": digest, "limit": limit, "many": many}
-    if (known := kept_as_asked(where, KEPT, asked)) is not None:
+    if (known := Answers(where).asked(KEPT, asked)) is not None:
         return known.table
     if setting == TRAINED:
         trained, untrained, about_lines = taught(program, seed, where)

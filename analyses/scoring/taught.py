@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch.nn.utils import parameters_to_vector
 
-from analyses.answers import Answer, kept_as_asked, save
+from analyses.answers import Answer, Answers, save
 from analyses.options.training import Influence
 from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import target_words
@@ -99,7 +99,7 @@ def _run(language: str, seed: int, path: Path) -> Run:
 def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
     """What the networks say that were trained on some lines, [training, target]."""
     asked = {"targets": TARGETS, "trainings": len(kept)}
-    if (known := kept_as_asked(where, KEPT, asked, run.model_hash())) is None:
+    if (known := Answers(where, run.model_hash()).asked(KEPT, asked)) is None:
         how = Influence(targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
         said = margins_after(run, how, kept, lambda what: None)
         table = pd.DataFrame(said).rename(columns=str)

@@ -27,7 +27,7 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.answers import Answer, Answers, Progress, plain, quiet, save
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import DASHES, colours, figures
 from analyses.jobs.trained import finish, trained
@@ -207,7 +207,7 @@ def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, st
 def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
     """The rows of one cell: a worker's job; kept in a folder of their own."""
     folder, asked = out / "cells" / cell.name, plain(asdict(cell))
-    if (known := kept_as_asked(folder, KEPT, asked)) is not None:
+    if (known := Answers(folder).asked(KEPT, asked)) is not None:
         return known.table
     config = cell.parent()
     path = trained(out / f"{cell.target}-s{cell.seed}", config, device=device).path

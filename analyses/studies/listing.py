@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import current
+from analyses.answers import Answers
 from analyses.studies.sweeps.of_run.speed import flawless
 from models.errors import UserError
 from models.runs.files import is_locked
@@ -34,7 +34,7 @@ def runs_of(folder: Path) -> pd.DataFrame:
 def _row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
-        metrics, accuracy = run.metrics(), current(run, "accuracy") if run.steps() else []
+        metrics, accuracy = run.metrics(), Answers.of(run).current("accuracy")
         # An answer about chosen lengths does not know the sizes below them.
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None

@@ -19,12 +19,10 @@ import pandas as pd
 from analyses.answer_files import Kept, kept_in
 from analyses.answers import (
     Answer,
+    Answers,
     Progress,
     answer,
     arguments_of,
-    is_current,
-    kept,
-    kept_as_asked,
     question,
     quiet,
 )
@@ -206,7 +204,7 @@ def ask_all(
 
 def _is_kept(run: Run, name: str) -> bool:
     try:
-        return kept(run, name) is not None
+        return Answers.of(run).asked(name, arguments_of(question(name).options())) is not None
     except UserError:  # damaged: the reason is told when it is asked
         return False
 
@@ -282,7 +280,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
         if run.name not in asked:
             continue
         try:
-            result = kept_as_asked(run.path, name, arguments, run.model_hash())
+            result = Answers.of(run).asked(name, arguments)
         except UserError as error:
             reasons[run.name] = str(error)
             continue
@@ -297,12 +295,13 @@ def _usable(run: Run, name: str) -> tuple[list[Kept], str]:
     """The kept answers of a finished run that still hold; where there is none, the reason."""
     if run.record["status"] != "finished":
         return [], UNFINISHED
-    found, digest = kept_in(run.path, name), run.model_hash()
-    if not found:
+    answers = Answers.of(run)
+    if usable := answers.current(name):
+        return usable, ""
+    hashes = {each.record.model_hash for each in kept_in(run.path, name)}
+    if not hashes:
         return [], UNASKED
-    about = [each for each in found if each.record.model_hash == digest]
-    usable = [each for each in about if is_current(each.record, digest)]
-    return usable, OTHER_VERSION if about else EARLIER
+    return [], OTHER_VERSION if answers.model_hash in hashes else EARLIER
 
 
 def _commonest(asked: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from drawn import read_json
 
-from analyses.answers import answer, load
+from analyses.answers import Answers, answer
 from analyses.command_line.app import main
 from analyses.command_line.demo import overview, planned, used, windows
 from analyses.lectures.truth import rule_in_words
@@ -51,7 +51,7 @@ def an(demo: Path, tmp_path: Path) -> Path:
 
 
 def findings(demo: Path, run: str, name: str) -> dict[str, object]:
-    result = load(demo / run, name)
+    result = Answers(demo / run).latest(name)
     assert result is not None
     return dict(result.findings)
 
@@ -61,7 +61,7 @@ def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
     run = Run(demo / name)
     assert run.record["status"] == "finished"
     for each in usual():
-        result = load(run.path, each)
+        result = Answers(run.path).latest(each)
         assert result is not None
         assert len(result.table)
         assert result.model_hash == run.model_hash()
@@ -171,7 +171,7 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
 
 
 def test_attribution_on_a_printed_line(demo: Path) -> None:
-    result = load(demo / "dieren-s0", "explanations")
+    result = Answers(demo / "dieren-s0").latest("explanations")
     assert result is not None
     own = result.table[~result.table["scale"].isin(["log odds"])]
     value = own.pivot(index="position", columns="method", values="value")
@@ -183,7 +183,7 @@ def test_attribution_on_a_printed_line(demo: Path) -> None:
 
 
 def test_heads_that_are_needed_are_needed(demo: Path) -> None:
-    result = load(demo / "dieren-s0", "heads")
+    result = Answers(demo / "dieren-s0").latest("heads")
     assert result is not None
     lost = result.table[result.table["measure"] == "accuracy lost, mean ablation"]
     trained = lost[lost["model"] == "trained"].set_index("part")

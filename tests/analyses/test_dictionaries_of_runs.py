@@ -15,7 +15,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import Answer, load, question
+from analyses.answers import Answer, Answers, question
 from analyses.command_line.app import main
 from analyses.options.inside import Dictionary
 from analyses.questions.inside import dictionary as module
@@ -236,7 +236,7 @@ def test_the_command_on_a_plant(planted: Run, capsys: pytest.CaptureFixture[str]
     assert all("[" in row["words"] for row in found["findings"]["features"] if row["on"] > 0)
     kept = planted.results / "dictionary-1"
     assert sorted(path.suffix for path in kept.iterdir()) == [".html", ".json", ".parquet", ".svg"]
-    answer = load(planted.path, "dictionary")
+    answer = Answers(planted.path).latest("dictionary")
     assert answer is not None
     rows = question("dictionary").shown(answer)["latents"]
     assert list(rows) == ["kind", "width", "latent", "on", "fact", "F1", "words", "off", "up"]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import Answer, fresh_answer, load, question
+from analyses.answers import Answer, Answers, fresh_answer, question
 from analyses.command_line.app import main
 from analyses.options.training import Influence, Lines
 from analyses.questions.training import influence as module
@@ -343,7 +343,7 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
     assert set(table["part"]) == {"held-out words", "turned labels", "shortcut"}
     assert (leaning.results / "influence-1" / "influence.svg").exists()
     command = ["analyse", str(leaning.path), "influence", *QUICK]
-    answer = load(leaning.path, "influence")
+    answer = Answers(leaning.path).latest("influence")
     assert answer is not None
     compared = question("influence").headline(answer).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
@@ -379,7 +379,7 @@ def test_lists_of_lines(
     printed = capsys.readouterr().out
     assert "the first lines" in printed
     assert ("the last lines" in printed) == ("--word" in words)
-    kept = load(leaning.path, "lines")
+    kept = Answers(leaning.path).latest("lines")
     assert kept is not None
     assert question("lines").chart(kept).to_dict()
     assert question("lines").headline(kept).empty == (not words)

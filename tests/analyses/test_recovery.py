@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.charts.discovery import recovery_chart, shares
 from analyses.command_line.app import main
 from analyses.options.lines import Discover
@@ -204,7 +204,7 @@ def test_a_study_is_kept_and_drawn(
 ) -> None:
     answering(monkeypatch, Families(("a", "b")).contains("a"), "rule")
     result = recovery.recover(Recover(study, tmp_path, seeds=1, workers=1))
-    kept = load(tmp_path, file_name(study))
+    kept = Answers(tmp_path).latest(file_name(study))
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, result.table)
     assert set(kept.table["outcome"]) == {"wrong rule", "no reliable rule"}

@@ -12,7 +12,7 @@ import pytest
 from conftest import made_once, tiny_config, without_pictures
 from test_kinds import TASKS
 
-from analyses.answers import Answer, answer, latest, save
+from analyses.answers import Answer, Answers, answer, save
 from analyses.charts.accuracy import chart
 from analyses.command_line.app import main
 from analyses.options.behaviour import Accuracy
@@ -48,7 +48,7 @@ def test_it_says_what_the_answers_say(run: Run) -> None:
         assert page.count(row["finding"]) >= 2
         assert f'<span class="grade">{row["grade"]}</span> {row["why"]}' in page
     for name in ("accuracy", "patching"):
-        found = latest(run, name)
+        found = Answers.of(run).latest(name)
         assert found is not None
         assert found.sentence in page
         assert f"Table: {len(found.table)} rows" in page
@@ -104,7 +104,7 @@ def test_the_command_writes_it(run: Run, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("name", ["accuracy", "patching"])
 def test_the_code_gives_the_same_again(run: Run, name: str) -> None:
-    kept = latest(run, name)
+    kept = Answers.of(run).latest(name)
     assert kept is not None
     said: dict[str, object] = {}
     exec(python_of(run, name, kept.arguments), said)
@@ -115,7 +115,7 @@ def test_the_code_gives_the_same_again(run: Run, name: str) -> None:
 
 
 def test_the_command_asks_the_same(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = latest(run, "patching")
+    kept = Answers.of(run).latest("patching")
     assert kept is not None
     command = command_of(run, "patching", kept.arguments)
     assert command == f"lab analyse {run.path} patching --word 'a a b b'"

@@ -13,7 +13,7 @@ from conftest import tiny_config, without_pictures
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, computed, said
 
-from analyses.answers import answer, load, question
+from analyses.answers import Answers, answer, question
 from dashboard.background import JOBS, KEPT
 from dashboard.markup import message
 from models.errors import UserError
@@ -260,6 +260,6 @@ def test_a_question_is_answered_without_its_page(run: Run) -> None:
         page = opened("runs")
         (button,) = (each for each in page.button if each.label == "Ask it now")
         page = computed(button.click())
-    kept = load(run.path, "accuracy")
+    kept = Answers(run.path).latest("accuracy")
     assert kept is not None
     assert kept.sentence in said(page)

@@ -15,7 +15,7 @@ from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, drawn, healthy, said
 
-from analyses.answers import answer, load
+from analyses.answers import Answers, answer
 from analyses.questions.parts import head as one_head
 from analyses.questions.parts import heads
 from analyses.words import sample_window
@@ -150,7 +150,7 @@ def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
 @pytest.mark.slow
 def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch)
-    kept = load(run.path, "heads")
+    kept = Answers(run.path).latest("heads")
     assert kept is not None
     for kind, by, measure in (
         (None, None, "accuracy lost, mean ablation"),

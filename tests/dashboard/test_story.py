@@ -13,7 +13,7 @@ from conftest import made_once, tiny_config, without_pictures
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 
-from analyses.answers import answer, latest
+from analyses.answers import Answers, answer
 from analyses.scorecard import scorecard
 from dashboard.views.start.story import STEPS
 from models.runs.run import Run
@@ -55,7 +55,7 @@ def said(page: AppTest) -> str:
 def test_it_says_what_was_found_and_not_what_is_true(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = latest(Run(folder / "dieren-s0"), "discovery")
+    found = Answers.of(Run(folder / "dieren-s0")).latest("discovery")
     assert found is not None
     assert "leeuw ... olifant ... leeuw" not in found.findings["headline"]
     page = opened(folder, "the rule", monkeypatch)

@@ -16,7 +16,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import Question, load, question
+from analyses.answers import Answers, Question, question
 from analyses.claims import NOTHING_KNOWN
 from analyses.command_line.app import main
 from analyses.registry import BUILT_IN, registered
@@ -106,7 +106,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
     page = AppTest.from_string(PAGE, default_timeout=120).run()
     assert not page.exception
-    kept = load(first.path, "stream_norm")
+    kept = Answers(first.path).latest("stream_norm")
     assert kept is not None
     said = [plainly(element.value) for element in page.markdown]
     assert f"#### {NOTHING_KNOWN}" in said

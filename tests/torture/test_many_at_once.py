@@ -16,7 +16,7 @@ import pytest
 import victims
 from commands import TRAIN, begin, leftovers, outcome, tiny, words
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.command_line.app import main
 from analyses.studies.listing import runs_of
 from models.languages import LANGUAGES, FormalLanguage
@@ -94,7 +94,7 @@ def whole(folder: Path) -> None:
         assert [line["step"] for line in run.metrics()] in ([], [2], [2, 4], [2, 4, 6])
         for step in run.steps():
             run.model_and_hash(step)
-        found = load(path, "accuracy")
+        found = Answers(path).latest("accuracy")
         assert found is None or set(found.table["n"]) >= {1, 2, 3}
 
 

@@ -11,7 +11,7 @@ from typing import Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from analyses.answers import Answer, kept_as_asked, save
+from analyses.answers import Answer, Answers, save
 from analyses.options.behaviour import length_range
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_SEED
@@ -148,5 +148,5 @@ def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
     run = Run(path)
     if run.record["status"] != "finished":
         return None
-    found = kept_as_asked(path, KEPT, exam.model_dump(), run.model_hash())
+    found = Answers(path, run.model_hash()).asked(KEPT, exam.model_dump())
     return None if found is None else found.table

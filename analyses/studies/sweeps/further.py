@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analyses.answers import Answer, kept_as_asked, save
+from analyses.answers import Answer, Answers, save
 from analyses.questions.training.gradients import EARLY, by_layer, nearest, ratio
 from analyses.questions.training.held_out import HeldOut
 from analyses.questions.training.landscape import curvature as curvature_of
@@ -211,8 +211,8 @@ def measured(run: Run, names: Sequence[Name]) -> pd.DataFrame:
 
 def kept(names: Sequence[Name], run: Run) -> pd.DataFrame | None:
     """The row of ``measured`` if the run's folder holds all of it."""
-    digest = run.model_hash()
-    parts = [kept_as_asked(run.path, f"measure-{name}", {}, digest) for name in names]
+    answers = Answers.of(run)
+    parts = [answers.asked(f"measure-{name}", {}) for name in names]
     tables = [part.table for part in parts if part is not None]
     if len(tables) < len(parts):
         return None

@@ -22,8 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses import answers
-from analyses.answers import Answer, Progress, quiet, save
+from analyses.answers import Answer, Answers, Progress, quiet, save
 from analyses.charts.sweeps import chart
 from analyses.jobs.failed import Failed
 from analyses.jobs.trained import trained, trained_together
@@ -263,7 +262,7 @@ def load(out: Path) -> Answer | None:
     Raises:
         UserError: a file of it is damaged.
     """
-    found = answers.load(out, NAME)
+    found = Answers(out).latest(NAME)
     if found is None:
         return None
     try:

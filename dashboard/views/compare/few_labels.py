@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from dashboard import controls
@@ -25,7 +25,7 @@ def show() -> None:
         return
     names = {name_of(path): path for path in found}
     chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")
-    result = load(names[chosen], study.NAME)
+    result = Answers(names[chosen]).latest(study.NAME)
     if result is None:
         st.info("It was made by another version of the lab: run `lab sweep few-labels` again.")
         return

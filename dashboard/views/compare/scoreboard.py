@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.charts.circuit import graph_chart
 from analyses.scoring import board, planted, summary
 from analyses.scoring.grades import MAIN, TRUTH
@@ -19,7 +19,7 @@ from dashboard.selection import runs_folder
 
 def show() -> None:
     """The page."""
-    result = load(runs_folder(), board.NAME)
+    result = Answers(runs_folder()).latest(board.NAME)
     if result is None:
         st.info(
             f"No scoreboard in {code(runs_folder())} yet. `lab score` makes networks whose wiring "
@@ -79,7 +79,7 @@ def _one_network(rows: pd.DataFrame) -> None:
     places = own[["program", "setting", "seed"]].drop_duplicates()
     names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
     name = controls.selectbox("Network", names, key="network", at=columns[0])
-    kept = load(runs_folder() / board.FOLDER / name, board.KEPT)
+    kept = Answers(runs_folder() / board.FOLDER / name).latest(board.KEPT)
     if kept is None:
         st.info("What was found there is not kept any more: run `lab score` again.")
         return

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from automata.fa.dfa import DFA
 
-from analyses.answers import load
+from analyses.answers import Answers
 from analyses.charts.automaton import automaton_chart, note
 from analyses.charts.discovery import recovery_chart
 from analyses.charts.marks import curve
@@ -87,7 +87,7 @@ def _studies() -> None:
     kept = {
         name: found
         for name in STUDIES
-        if (found := load(runs_folder(), file_name(name))) is not None
+        if (found := Answers(runs_folder()).latest(file_name(name))) is not None
     }
     if not kept:
         return

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from analyses.answers import Answer, answer, current, fresh_answer, load
+from analyses.answers import Answer, Answers, answer, fresh_answer
 from analyses.charts.leaderboard import (
     FOUND,
     MEANINGS,
@@ -98,7 +98,9 @@ def _many_models(asked: _Asked) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
-    result = next((kept for folder in folders if (kept := load(folder, leaderboard.NAME))), None)
+    result = next(
+        (kept for folder in folders if (kept := Answers(folder).latest(leaderboard.NAME))), None
+    )
     if result is None:
         st.info(
             f"No leaderboard in {code(runs_folder())} yet: `lab sweep leaderboard` trains several "
@@ -172,7 +174,7 @@ def _shortcut(result: Answer, kind: str, asked: _Asked) -> None:
 def _one_model(run: Run, asked: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
-    found = current(run, "leaderboard")
+    found = Answers.of(run).current("leaderboard")
     result = (chosen(run, "leaderboard", found) if found else None) or _of_few_words(run)
     if result is None:
         return

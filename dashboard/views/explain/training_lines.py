@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer, latest, weighed
+from analyses.answers import Answer, Answers, weighed
 from analyses.options.training import InfluenceMethod, Lines
 from analyses.options.words import Explanations
 from analyses.questions.training import lines
@@ -136,7 +136,7 @@ def _suspects(run: Run) -> None:
 
 def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
-    result, command = latest(run, NAME), lab("analyse", run.path, NAME, step=run.seen_at)
+    result, command = Answers.of(run).latest(NAME), lab("analyse", run.path, NAME, step=run.seen_at)
     if result is None:
         st.info(
             f"Nobody has asked this of {text(run.name)} yet. {code(command)} trains it anew "

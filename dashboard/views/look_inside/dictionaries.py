@@ -11,7 +11,7 @@ import streamlit as st
 import torch
 
 from analyses.answer_files import Kept
-from analyses.answers import Answer, answer, arguments_of, current, kept_as_asked
+from analyses.answers import Answer, Answers, answer, arguments_of
 from analyses.claims import told
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
@@ -48,7 +48,7 @@ PARTS = {
 def show() -> None:
     """The page."""
     run = current_run()
-    found = current(run, NAME)
+    found = Answers.of(run).current(NAME)
     asked, size = _chosen(run, found)
     width = asked.width[0]
     fitting = [each for each in found if _fits(each, asked, size)]
@@ -56,7 +56,7 @@ def show() -> None:
         _offered(run, asked, size)
         return
     arguments = _one_of(fitting)
-    result = kept_as_asked(run.path, NAME, arguments, run.model_hash())
+    result = Answers.of(run).asked(NAME, arguments)
     if result is None:  # another tab renewed it just now
         st.rerun()
     _scores(result, width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, current, latest
+from analyses.answers import Answer, Answers
 from analyses.questions.rule.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
@@ -32,7 +32,7 @@ def show() -> None:
         st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
     with explain_errors():
         learners = _learners()
-        asked = [run for run in learners if current(run, "discovery")]
+        asked = [run for run in learners if Answers.of(run).current("discovery")]
         if asked and step:
             _told(asked[0], step)
         elif learners and not asked:
@@ -95,7 +95,7 @@ def _learners() -> list[Run]:
 
 def _told(run: Run, step: int) -> None:
     """What the run's kept answers say at this step of the story."""
-    found = latest(run, "discovery")
+    found = Answers.of(run).latest("discovery")
     if found is None:
         return
     if step == 1:
