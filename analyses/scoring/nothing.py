@@ -21,7 +21,18 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, answer, plain, question, quiet, save
+from analyses.answers import (
+    Answer,
+    Answers,
+    Progress,
+    Question,
+    arguments_of,
+    fresh_answer,
+    plain,
+    question,
+    quiet,
+    save,
+)
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.needs import lack
@@ -115,8 +126,9 @@ def null(asked: Score, progress: Progress = quiet) -> Answer:
 
     Columns: kind (of ``NULL``, or of ``THERE``), language (of a planted network its
     program), seed, question, grade, claimed (whether the
-    lab claims it), alone (whether its first claim beats its controls, whatever the network knows),
-    ahead (by how many standard errors it does; NaN without controls or interval), sentence.
+    lab claims anything), alone (whether a claim beats its controls, whatever the network knows),
+    ahead (by how many standard errors the surest one does; NaN without controls or interval),
+    sentence.
     """
     names = [question(name).name for name in asked.questions or usual()]
     first, last = asked.first_seed, asked.first_seed + asked.seeds
@@ -158,13 +170,11 @@ def _answers_of(
     run = _network(language, kind, seed, out)
     rows = []
     for name in names:
-        if lack(run, question(name).needs):
+        if (found := _answered(run, question(name))) is None:
             continue
-        try:
-            found, _ = answer(run, name, question(name).brief)
-        except UserError:  # of this network there is nothing to ask
-            continue
-        first = found.claims[0] if found.claims else None
+        beats = any(claim.grade in CLAIMED for claim in found.claims)
+        ahead = [claim.ahead for claim in found.claims if np.isfinite(claim.ahead)]
+        knows = found.knowledge is None or found.knowledge.is_shown
         rows.append(
             {
                 "kind": kind,
@@ -172,18 +182,31 @@ def _answers_of(
                 "seed": seed,
                 "question": name,
                 "grade": found.verdict.grade,
-                "claimed": found.verdict.grade in CLAIMED,
-                "alone": first is not None and first.grade in CLAIMED,
-                "ahead": np.nan if first is None else first.ahead,
+                "claimed": knows and beats,
+                "alone": beats,
+                "ahead": max(ahead, default=np.nan),
                 "sentence": found.sentence,
             }
         )
     return pd.DataFrame(rows)
 
 
+def _answered(run: Run, about: Question[Any]) -> Answer | None:
+    """The answer, kept without pictures; None where there is nothing to ask of the network."""
+    options = about.brief or about.options()
+    kept = Answers.of(run).asked(about.name, arguments_of(options))
+    if kept is not None or lack(run, about.needs):
+        return kept
+    try:
+        fresh = fresh_answer(run, about, options)
+    except UserError:
+        return None
+    return save(run.path, about.name, about.asks, fresh, None)
+
+
 def summed_up(table: pd.DataFrame) -> pd.DataFrame:
     """One row per question, kind of network ("null" is all that have nothing to find) and count:
-    what the lab claims, and what the first claim alone would say.
+    what the lab claims, and what the claims alone would say.
 
     Columns: question, kind, of ("claimed" or "alone"), share, low, high (Wilson), networks, and
     power (of ``THERE``: the share claimed at the threshold that ``FALSE`` of the null networks

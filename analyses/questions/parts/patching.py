@@ -52,6 +52,8 @@ EFFECTS = [
 ]
 CARRIERS = ("resid_pre", "resid_mid", "resid_post", "cell")
 """The stream and the states: all that is known at a position passes through them."""
+COUNTS = 0.05
+"""The share of the difference from which on a site is worth a claim."""
 MOST_ROWS = 48
 """The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
 effects."""
@@ -233,6 +235,7 @@ def _claims(answer: Answer) -> list[Claim]:
             {
                 "the untrained network's strongest site": abs(other["shift"]),
                 "the median site of this kind": float(alike["shift"].abs().median()),
+                "what counts": COUNTS,
             },
             "z.0%",
             unweighed="All that is known passes through the stream and the states, so that some "
