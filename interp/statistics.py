@@ -247,7 +247,7 @@ def t_interval(
 
 
 def seeds_interval(
-    values: Float[np.ndarray, " seed"], confidence: float = 0.95, shares: bool = True
+    values: Float[np.ndarray, " seed"], confidence: float = 0.95, shares: bool | None = None
 ) -> tuple[float, float, float]:
     """Mean over seeds with Student's interval, which stays in the range of shares and of counts.
 
@@ -258,24 +258,32 @@ def seeds_interval(
     five and ten seeds, 92 to 97% of these intervals held the true mean, and 85 to 95% of Student's
     own.
 
+    Where all seeds agree no spread can be seen, and an interval of no width would be false. Shares
+    that are all 0 or all 1 have Wilson's: no shares with their mean vary more than as many trials
+    that fail or succeed, so it is no narrower than it must be. Other numbers have no interval.
+
     Args:
         values: one number per seed, at least one.
         confidence: of the interval, between 0 and 1.
-        shares: whether numbers that all lie from 0 to 1, or from -1 to 1, can be no larger. False
-            for losses and norms.
+        shares: True for numbers that lie from 0 to 1 by what they are. False for those that only
+            happen to, such as losses and norms. None where nobody knows: the numbers then decide.
 
     Returns:
-        mean, low, high, in the unit of the values; with a single value low and high are NaN. If all
-        values are alike, so are low and high: of seeds that agree no spread can be told.
+        mean, low, high, in the unit of the values; low and high are NaN for a single value, and
+        for values that are all alike and no shares of 0 or 1.
     """
-    mean, low, high = t_interval(values, confidence)
-    beyond = np.max(values) > 1 or (not shares and mean > 0)
-    if len(values) > 1 and np.min(values) >= 0 and beyond:
+    count, (mean, low, high) = len(values), t_interval(values, confidence)
+    if np.min(values) == np.max(values):
+        if shares and mean in (0, 1) and count > 1:
+            return mean, *wilson(int(mean) * count, count, confidence)
+        return mean, float("nan"), float("nan")
+    beyond = np.max(values) > 1 or (shares is False and mean > 0)
+    if np.min(values) >= 0 and beyond:
         times = np.exp((high - mean) / mean)
         return mean, float(mean / times), float(mean * times)
     least, most = (0.0, 1.0) if np.min(values) >= 0 else (-1.0, 1.0)
-    inside = np.min(values) >= least and np.max(values) <= most and least < mean < most
-    if len(values) < 2 or not inside or not shares:
+    inside = np.min(values) >= least and np.max(values) <= most
+    if not inside or shares is False:
         return mean, low, high
     share = (mean - least) / (most - least)
     half = (high - mean) / (most - least) / (share * (1 - share))

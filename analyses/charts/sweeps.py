@@ -136,7 +136,7 @@ def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
     """A summary of the seeds' numbers: right (their mean), low and high (95%, ``seeds_interval``,
     no less than 0 and no more than ``most``), seeds (how many)."""
     values = np.asarray(list(shares), dtype=np.float64)
-    mean, low, high = seeds_interval(values)
+    mean, low, high = seeds_interval(values, shares=most == 1 or None)
     ends = {"low": np.clip(low, 0, most), "high": np.clip(high, 0, most)}
     return {"right": mean} | {k: float(v) for k, v in ends.items()} | {"seeds": len(values)}
 

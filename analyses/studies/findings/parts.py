@@ -14,7 +14,7 @@ from analyses.charts.measures import panels, side_by_side
 from analyses.charts.sweeps import band_chart, chart, short
 from analyses.options.studies import Size
 from analyses.studies import scaling
-from analyses.studies.findings.tables import DATA, Table, with_interval
+from analyses.studies.findings.tables import DATA, Table, are_shares, with_interval
 from analyses.studies.sweeps import over_seeds, paired
 from analyses.studies.sweeps.further import FURTHER, MEANING, Name, is_share, name_of
 from analyses.studies.sweeps.measures import Measure, by_seed
@@ -55,7 +55,7 @@ def by_bands(found: Table) -> str:
     for (name, setting), rows in values(found).groupby(["language", "setting"], sort=False):
         row = {"language": name, "setting": setting}
         for band, part in rows.groupby("band"):
-            row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy()))
+            row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy(), shares=True))
         flawless = rows.groupby("seed")["value"].min().eq(1).sum()
         parts.append(row | {"all right": f"{flawless} of {rows['seed'].nunique()}"})
     return _markdown(pd.DataFrame(parts))
@@ -107,7 +107,9 @@ def grid(
             cell = found.rows[(found.rows[down] == row) & (found.rows[across] == column)]
             numbers = cell.groupby(unit)[value].mean().dropna().to_numpy(dtype=float)
             line[str(column)] = (
-                with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
+                with_interval(*seeds_interval(numbers, shares=are_shares(style)), style)
+                if len(numbers)
+                else "-"
             )
         lines.append(line)
     return _markdown(pd.DataFrame(lines))

@@ -109,16 +109,18 @@ class Table:
         """Of a sweep: the words that are longer than those of training."""
         return Table(self.name, self.origin, self.rows[self.rows["length"] > self.rows["window"]])
 
-    def interval(self, column: str, unit: str = "run") -> tuple[float, float, float]:
+    def interval(
+        self, column: str, unit: str = "run", shares: bool | None = None
+    ) -> tuple[float, float, float]:
         """The mean over units of their means, with the 95% interval of ``seeds_interval``."""
         values = self.rows.groupby(unit)[column].mean().dropna()
         if values.empty:
             raise UserError(f"{self.name} has no {column} there: correct the template")
-        return seeds_interval(values.to_numpy(dtype=float))
+        return seeds_interval(values.to_numpy(dtype=float), shares=shares)
 
     def mean(self, column: str, style: str = "share", unit: str = "run") -> str:
         """The mean with its interval, as a page says it: 86% [84, 88]."""
-        return with_interval(*self.interval(column, unit), style)
+        return with_interval(*self.interval(column, unit, are_shares(style)), style)
 
     def same(self, column: str, style: str = "share", unit: str = "run") -> str:
         """A number that all units share, as a baseline on the same words does: without an interval.
@@ -169,9 +171,14 @@ STYLES: dict[str, Callable[[float], str]] = {
 """How a number is written. Nothing is minus zero."""
 
 
+def are_shares(style: str) -> bool | None:
+    """True for the styles of shares; None for others, which may be shares or not."""
+    return style in ("share", "points") or None
+
+
 def with_interval(mean: float, low: float, high: float, style: str = "share") -> str:
     """A mean and its 95% interval. Of a single unit there is none."""
-    say, sign = STYLES[style], "%" if style in ("share", "points") else ""
+    say, sign = STYLES[style], "%" if are_shares(style) else ""
     # Three numbers that differ by rounding errors alone are written alike.
     mean, low, high = (round(number, 9) for number in (mean, low, high))
     ends = "" if np.isnan(low) else f" [{say(low)}, {say(high)}]"
