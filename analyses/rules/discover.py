@@ -1,4 +1,4 @@
-"""From labelled lines to the rule behind them: `lab rule lines.tsv`.
+"""The rule behind labelled lines: `lab rule lines.tsv`.
 
 The lines are split. Networks learn them, one kind after the other, until the rule of one network
 explains them. The best rule is chosen by training and validation lines alone, and judged once on

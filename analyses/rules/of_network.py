@@ -1,4 +1,4 @@
-"""From a language model that the lab did not make to the rule behind it: `lab rule --model DIR`.
+"""The rule behind a language model that the lab did not make: `lab rule --model DIR`.
 
 Nobody labels lines here. The network itself makes half of the words, the others are near misses and
 random words, and its verdicts are their labels. From there the rule is found as in a run of the

@@ -381,7 +381,7 @@ def said(table: pd.DataFrame) -> list[str]:
 
 
 def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
-    """For reading, by target: a row per parent and way, a column per number of lines."""
+    """Tables for reading, by target: a row per parent and way, a column per number of lines."""
     means = table.dropna(subset=[measure])
     digits = 2 if measure == "forgotten" else 3
     texts = [

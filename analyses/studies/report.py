@@ -38,7 +38,7 @@ def report(result: Answer, strips: Mapping[str, Answer]) -> str:
 
     Args:
         result: the answer of ``analyses.studies.leaderboard``.
-        strips: by language, one explained word of its first seed.
+        strips: one explained word of the first seed, by language.
     """
     pages = Environment(
         loader=ChoiceLoader([PackageLoader(f"analyses.{name}", "") for name in PLACES]),

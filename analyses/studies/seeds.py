@@ -392,7 +392,7 @@ def figure(value: float, sign: str = "") -> str:
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """For reading: a row per number, a column per variable, "mean [low, high]".
+    """The table for reading: a row per number, a column per variable, "mean [low, high]".
 
     A number that not all seeds have says so: "(2 of 3)".
     """
