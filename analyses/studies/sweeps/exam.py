@@ -34,7 +34,7 @@ WRITTEN = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 class Exam(BaseModel):
-    """The exam of every run.
+    """The exam by which every run is judged.
 
     Attributes:
         lengths: word lengths, FIRST:LAST, both included; None where ``windows`` gives the sizes.

@@ -167,7 +167,7 @@ class SweepFile(BaseModel):
         recipe: the recipe that is changed.
         skip_impossible: leave out combinations that the configuration refuses.
         further: the further measures of every run.
-        exam: the exam of every run.
+        exam: the exam by which every run is judged.
         measure: the measure by which settings are compared.
         fixed: changes of every recipe, by dotted name.
         vary: lists of values by dotted name; every combination of them is trained.
