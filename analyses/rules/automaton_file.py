@@ -24,7 +24,7 @@ CURE = (
 NOTHING = ("@0@", "<eps>", "ε", "@_EPSILON_SYMBOL_@")
 """Symbols by which AT&T form says that an arrow reads nothing."""
 ANYTHING = ("@_IDENTITY_SYMBOL_@", "@_UNKNOWN_SYMBOL_@")
-"""And that it reads whatever symbol has no arrow."""
+"""Symbols by which it says that an arrow reads any symbol without an arrow of its own."""
 NO_WEIGHT = re.compile(r"\t0\.0+$")
 """The end of a line as HFST writes it, whose automata all have weights."""
 
@@ -96,7 +96,7 @@ def _add(rows: dict[int, dict[str, int]], parts: list[str], where: str) -> None:
 
 
 def rule_of_automaton(dfa: DFA, symbols: list[str]) -> dict[str, Any]:
-    """The simplest class of an automaton, its rule in words, and what else is known of it.
+    """The simplest class of an automaton, its rule in words, and its other classes.
 
     Keys: class (None if it was not decided), window, threshold, tier (None where there is none),
     text (the class in words), classes (a list of the same, the simplest first), undecided (names

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Budget:
-    """CPU seconds of this process, of all its threads, since the object was made.
+    """The CPU seconds of this process, all threads together, since the object was made.
 
     Nothing is broken off: what would not fit any more is not begun.
 
     Attributes:
-        minutes: that may be spent.
+        minutes: the CPU minutes that may be spent.
         dearest: the CPU seconds of the most expensive network so far.
-        stopped: what was not begun, in a sentence; None as long as nothing was left out.
+        stopped: a sentence on what was not begun; None as long as nothing was left out.
     """
 
     minutes: float
@@ -41,7 +41,7 @@ class Budget:
         """Would another network, as expensive as the dearest, exceed the budget?
 
         Args:
-            before: what comes next, for the sentence.
+            before: the next step, named for the sentence.
         """
         over = self.spent + self.dearest > 60 * self.minutes
         if over and self.stopped is None:

@@ -1,4 +1,4 @@
-"""Which rule is the best, whoever found it; which others fit the lines; which lines would decide.
+"""The best rule, whoever found it; the others that fit the lines; the lines that would decide.
 
 All finders are judged alike: by the length of the code that writes down a rule and its exceptions
 among the lines that chose it. The lines that were held out then judge the best rule, once.
@@ -25,9 +25,9 @@ from interp.automata.rule_search import rule_of, same
 MOST_TRIED = 100
 """So many formulas beside the best are looked at for the space of rules."""
 FITTED = ("p_fitted", "tried", "kinds", "having")
-"""What ``chance`` tells."""
+"""The keys of the findings of ``chance``."""
 KEPT = ("dfa", "n_states", "regex", "wrong", "lines", "bits", "way")
-"""What is kept of a rule."""
+"""The keys that are kept of a rule."""
 NEAR = "one arrow elsewhere"
 """The way of a rule whose automaton is that of the best rule but for an arrow."""
 RELIABLE = ("rule", "exceptions", "counts")
@@ -81,14 +81,14 @@ def choice(
         rule = {"words": first["rule"], "class": "not regular", "dfa": None}
         return {"best": best | rule | {"regex": None}} | nothing
     weighable = [way for way in ways if way["dfa"] and way["bits"] is not None]
-    known = {way["way"]: _known(way, lines, symbols) for way in weighable}
-    chosen = known[first["way"]]
+    candidates = {way["way"]: _known(way, lines, symbols) for way in weighable}
+    chosen = candidates[first["way"]]
     rules = [
         weighed(rule.dfa, symbols, lines.words, lines.labels, rule, "classes", look=False)
         for rule in (fit.formula.rule(symbols) for fit in searched.others[:MOST_TRIED])
     ]
     rules += _near(chosen, lines, symbols)
-    fitting = space(chosen, [*known.values(), *rules], symbols)
+    fitting = space(chosen, [*candidates.values(), *rules], symbols)
     lengths = [len(word) for word in lines.words]
     texts = {way["way"]: way["rule"] for way in ways}
     others = [
@@ -96,11 +96,11 @@ def choice(
         | {"differs": differing(chosen.dfa, rule.dfa, symbols, lengths)}
         for rule in fitting[1:]
     ]
-    asked = deciding([rule.dfa for rule in fitting], in_words(symbols))
+    words = deciding([rule.dfa for rule in fitting], in_words(symbols))
     return {
         "best": _about(chosen, texts, symbols) | best,
         "space": others,
-        "decide": [list(word) for word in asked],
+        "decide": [list(word) for word in words],
     }
 
 
@@ -133,11 +133,11 @@ def _about(rule: Found, texts: dict[str, str | None], symbols: Sequence[str]) ->
         texts: the rules of the finders in words.
     """
     simplest = classes_of(rule.dfa, symbols).simplest
-    known = described(rule.dfa, rule, symbols)
+    row = described(rule.dfa, rule, symbols)
     if rule.way == NEAR:
         rule = replace(rule, rule=rule_of(rule.dfa, symbols, empty=False))
     return {
         "words": rule.rule.text if rule.rule else texts.get(rule.way),
         "class": simplest.text if simplest else "not decided",
-        **{key: known[key] for key in KEPT},
+        **{key: row[key] for key in KEPT},
     }

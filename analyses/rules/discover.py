@@ -1,4 +1,4 @@
-"""From labelled lines to the rule behind them: `lab rule lines.tsv`.
+"""The rule behind labelled lines: `lab rule lines.tsv`.
 
 The lines are split. Networks learn them, one kind after the other, until the rule of one network
 explains them. The best rule is chosen by training and validation lines alone, and judged once on
@@ -8,7 +8,7 @@ When the CPU time is spent, no other network is trained, and the best rule so fa
 
     OUT/NAME-s0/ ...                  the networks, each a normal run
     OUT/discoveries/NAME/lines.tsv    the lines as they were used
-    OUT/discoveries/NAME/record.json  how far it is, and what was found
+    OUT/discoveries/NAME/record.json  the progress, then the result
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _discover(
     """``discover`` on prepared lines. The caller holds the folder's lock.
 
     Args:
-        follow: whether the record says in between how far it is.
+        follow: whether the record reports the progress in between.
     """
     start, positive = time.monotonic(), int(corpus.line_labels.sum())
     budget = Budget(options.minutes)
@@ -169,11 +169,11 @@ def _discover(
         progress(done, 1 + len(ways), what)
 
     report(0, "learning")
-    run, found = None, _too_few(corpus)
+    run, findings = None, _too_few(corpus)
     if enough:
-        found, run = learned(options, folder, corpus, record, report, budget)
-        record["ways"].append(_row("Transformer", found, time.monotonic() - start))
-    record |= {"run": run.name if run else None, "found": found}
+        findings, run = learned(options, folder, corpus, record, report, budget)
+        record["ways"].append(_row("Transformer", findings, time.monotonic() - start))
+    record |= {"run": run.name if run else None, "found": findings}
     record["seconds"] = round(time.monotonic() - start, 1)
     for done, (way, work) in enumerate(ways.items(), 1):
         if way == "LSTM" and budget.ends(f"the {way}"):
@@ -186,7 +186,7 @@ def _discover(
     record |= choice(record["ways"], searched(), Lines(*corpus.sides(*SPLITS)), symbols)
     for way in record["ways"]:
         way["same"] = same_rule(way, record["best"], symbols)
-    record["disagreements"] = _disagreements(run, found) if run else []
+    record["disagreements"] = _disagreements(run, findings) if run else []
     record |= {"stopped": budget.stopped, "status": "finished"}
     report(1 + len(ways), "discovered")
     return dict(plain(record))
@@ -218,7 +218,7 @@ def learned(
     bits, and its run."""
     best: tuple[float, dict[str, Any], Run] | None = None
     learnt_nothing = 0
-    asked = Discovery(queries=options.queries, seed=options.seed)
+    question = Discovery(queries=options.queries, seed=options.seed)
     candidates = CANDIDATES[: options.networks]
     for number, changes in enumerate(candidates, 1):
         which = f"network {number} of {len(candidates)}"
@@ -232,22 +232,22 @@ def learned(
             seen = _watched(config, which, report)
             run = trained(path, config, folder / LINES, options.device, seen)
             report(0, f"{which}, {name}: asking for its rule")
-            result, _ = answer(run, "discovery", asked)
-        found = dict(result.findings)
-        bits = _code_length(found)
+            result, _ = answer(run, "discovery", question)
+        findings = dict(result.findings)
+        bits = _code_length(findings)
         record["networks"][-1] |= {
-            "status": found["status"],
-            "rule": found["rule"],
-            "states": found["n_states"],
-            "wrong": found["wrong"],
-            "bits": found["bits"],
-            "network_right": found["network_right"],
-            "finished": found["finished"],
+            "status": findings["status"],
+            "rule": findings["rule"],
+            "states": findings["n_states"],
+            "wrong": findings["wrong"],
+            "bits": findings["bits"],
+            "network_right": findings["network_right"],
+            "finished": findings["finished"],
         }
         if best is None or bits < best[0]:
-            best = bits, found, run
-        learnt_nothing += found["network_p"] >= SURE
-        if _explained(found) or learnt_nothing >= HOPELESS or _futile(found):
+            best = bits, findings, run
+        learnt_nothing += findings["network_p"] >= SURE
+        if _explained(findings) or learnt_nothing >= HOPELESS or _futile(findings):
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]
@@ -259,7 +259,7 @@ def _watched(
     """A progress function for training that reports at every evaluation.
 
     Args:
-        which: which network it is, such as "network 2 of 5".
+        which: the network in words, such as "network 2 of 5".
     """
 
     def progress(step: int, value: float | None) -> None:
@@ -272,7 +272,7 @@ def _watched(
 def configuration(
     options: Discover, corpus: LabelledCorpus, changes: dict[str, Any]
 ) -> TrainConfig:
-    """How a candidate is trained: the longer the lines, the fewer of them are in a step."""
+    """A candidate's training: the longer the lines, the fewer of them are in a step."""
     model = {k: v for k, v in changes.items() if k not in ("seed", "steps")}
     base = recipe("")
     longest = int(corpus.lines.lengths.max())
@@ -294,31 +294,31 @@ def lstm_configuration(options: Discover, corpus: LabelledCorpus) -> TrainConfig
     return replace(configuration(options, corpus, {}), model=model)
 
 
-def _code_length(found: dict[str, Any]) -> float:
+def _code_length(findings: dict[str, Any]) -> float:
     """The bits of a rule and its exceptions. A shape with equations counts as explaining all lines
     (0 bits); without any rule the number is infinite."""
-    if found["status"] == "counts":
+    if findings["status"] == "counts":
         return 0.0
-    if found["bits"] is None:
+    if findings["bits"] is None:
         return float("inf")
-    return float(found["bits"])
+    return float(findings["bits"])
 
 
-def _explained(found: dict[str, Any]) -> bool:
+def _explained(findings: dict[str, Any]) -> bool:
     """Is there nothing left for another network to explain?"""
-    if found["status"] == "exceptions":
-        return found["wrong"] >= ENOUGH
-    return found["status"] in ("rule", "counts")
+    if findings["status"] == "exceptions":
+        return findings["wrong"] >= ENOUGH
+    return findings["status"] in ("rule", "counts")
 
 
-def _futile(found: dict[str, Any]) -> bool:
+def _futile(findings: dict[str, Any]) -> bool:
     """Would another network help as little?
 
     This one is right on nearly all held-out lines. But the budget of words ended before its
     automaton was learned, or it seems to count, and no automaton describes it.
     """
-    halted = not found["finished"] or found["doubt"] == "counting"
-    return halted and (found["network_right"] or 0.0) >= RIGHT
+    halted = not findings["finished"] or findings["doubt"] == "counting"
+    return halted and (findings["network_right"] or 0.0) >= RIGHT
 
 
 # -- the other finders --------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def finders(
     sides: tuple[Lines, Lines],
     searched: Callable[[], Searched],
 ) -> dict[Way, Callable[[], dict[str, Any]]]:
-    """A function for each finder but the Transformer, which returns what it finds.
+    """A function for each finder but the Transformer, which returns its findings.
 
     Args:
         sides: the lines that choose a rule, and those that judge it; where there are too few lines
@@ -342,8 +342,8 @@ def finders(
     symbols = corpus.vocabulary.symbols
 
     def judged(dfa: DFA, rule: Rule | None, way: str) -> dict[str, Any]:
-        found = weighed(dfa, symbols, lines.words, lines.labels, rule, way)
-        about = described(found.dfa, found, symbols) | on_held_out(found.dfa, held)
+        candidate = weighed(dfa, symbols, lines.words, lines.labels, rule, way)
+        about = described(candidate.dfa, candidate, symbols) | on_held_out(candidate.dfa, held)
         about["bits_without"] = constant_bits(lines.labels)
         return about | {"status": status(about), "doubt": doubt(about)}
 
@@ -362,18 +362,18 @@ def finders(
     def lstm() -> dict[str, Any]:
         config = lstm_configuration(options, corpus)
         run = trained(options.out / run_name(config), config, folder / LINES, options.device)
-        asked = Discovery(queries=options.queries, seed=options.seed)
-        found, _ = answer(run, "discovery", asked)
-        return dict(found.findings)
+        question = Discovery(queries=options.queries, seed=options.seed)
+        result, _ = answer(run, "discovery", question)
+        return dict(result.findings)
 
     def merged(finder: Finder, way: Way) -> dict[str, Any]:
         dfa = finder(lines.words, lines.labels, symbols)
         assert dfa is not None  # its states are not limited
         return judged(dfa, rule_of(dfa, symbols, empty=False), way)
 
-    known: dict[Way, Callable[[], dict[str, Any]]] = {"classes": classes}
+    ways: dict[Way, Callable[[], dict[str, Any]]] = {"classes": classes}
     if not options.rivals:
-        return known
+        return ways
 
     def annealing() -> dict[str, Any]:
         start = best_of(searched()).formula.rule(symbols).dfa
@@ -385,7 +385,7 @@ def finders(
         "RPNI": partial(merged, rpni, "RPNI"),
         "EDSM": partial(merged, edsm, "EDSM"),
     }
-    return known | ({"LSTM": lstm} if held.words else {}) | merges
+    return ways | ({"LSTM": lstm} if held.words else {}) | merges
 
 
 def _few_exceptions(searched: Searched) -> bool:
@@ -394,32 +394,32 @@ def _few_exceptions(searched: Searched) -> bool:
     return 0 < fit.wrong <= FEW * len(fit.formula.fits)
 
 
-def _row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _row(way: Way, findings: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A row of the table of all ways."""
     return {
         "way": way,
-        "status": found["status"],
-        "rule": found["rule"],
-        "states": found["n_states"],
-        "dfa": found["dfa"],
-        "bits": found["bits"],
-        "written": found["bits_of_the_rule"],
-        "wrong": found["wrong"],
-        "held-out right": found["agreement_truth"],
-        "held out": found.get("held_out", 0),
-        "regex": found["regex"],
-        "doubt": found.get("doubt"),
+        "status": findings["status"],
+        "rule": findings["rule"],
+        "states": findings["n_states"],
+        "dfa": findings["dfa"],
+        "bits": findings["bits"],
+        "written": findings["bits_of_the_rule"],
+        "wrong": findings["wrong"],
+        "held-out right": findings["agreement_truth"],
+        "held out": findings.get("held_out", 0),
+        "regex": findings["regex"],
+        "doubt": findings.get("doubt"),
         "seconds": round(seconds, 1),
-        **{key: found[key] for key in FITTED if key in found},
+        **{key: findings[key] for key in FITTED if key in findings},
     }
 
 
-def _disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
+def _disagreements(run: Run, findings: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
     """Lines on which label, rule and network do not all agree."""
     corpus = run.language
     assert isinstance(corpus, LabelledCorpus)
     words, labels = corpus.sides("train", "validation", "test")
-    by_rule = verdicts_of(rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
+    by_rule = verdicts_of(rebuilt(findings["dfa"], corpus.vocabulary.symbols), words)
     by_network = judge(run.model())(words)
     names = np.array([corpus.negative, corpus.positive])
     odd = np.flatnonzero((by_rule != labels) | (by_network != labels))

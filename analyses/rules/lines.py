@@ -43,8 +43,8 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     if accepted is not None and accepted not in names:
         raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
     if len(names) != 2:
-        known = ", ".join(names[:4]) or "no line"
-        raise UserError(f"{path}: found {len(names)} label(s) ({known}): exactly two are needed")
+        listing = ", ".join(names[:4]) or "no line"
+        raise UserError(f"{path}: found {len(names)} label(s) ({listing}): exactly two are needed")
     notes: list[str] = []
     labels, words = once(labels, words, notes)
     words = fewer_words(words, np.array(labels) == names[0], notes)
@@ -83,8 +83,8 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
         return abs(inside[word] - yes * share) / spread
 
     telling = {word: apart(word) for word in present}
-    known = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
-    kept = set(sorted(known, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
+    pool = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
+    kept = set(sorted(pool, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
     others = sorted(set(present) - kept)
     read = {word: f"{MERGED}{index % OTHERS + 1}" for index, word in enumerate(others)}
     merged = [tuple(read.get(word, word) for word in line) for line in words]

@@ -187,12 +187,12 @@ def asked(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def outcome(record: Mapping[str, Any], space: Narrowed, answers: int) -> str:
-    """What answers leave of the space of rules; of a new first rule, how it fits the lines."""
+    """A sentence: the number of rules that answers leave; a new first rule's fit to the lines."""
     rules, some = len(record["space"]) + 1, "answer" if answers == 1 else f"{answers} answers"
     if not space.left:
         return f"Your {some} contradict{'s' * (answers == 1)} all {rules} rules."
     left, first = len(space.left), space.left[0]
-    said = f"By your {some} {left} rule{'s are' if left > 1 else ' is'} left of {rules}."
+    sentence = f"By your {some} {left} rule{'s are' if left > 1 else ' is'} left of {rules}."
     if first == record["best"]:
-        return said
-    return f"{said} It fits {first['lines'] - first['wrong']} of the {first['lines']} lines."
+        return sentence
+    return f"{sentence} It fits {first['lines'] - first['wrong']} of the {first['lines']} lines."

@@ -1,4 +1,4 @@
-"""What is said of the rule behind a network that the lab did not make: headline and evidence."""
+"""The rule behind a network that the lab did not make, in words: headline and evidence."""
 
 from __future__ import annotations
 
@@ -20,73 +20,73 @@ REASONS = {
 
 def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
     """The answer in a sentence, and the evidence in others."""
-    said = [_evidence(found, max_states)]
+    parts = [_evidence(found, max_states)]
     judge = "rule" if found["status"] == "counts" else "automaton"
     for where, which in (("within", "of up to"), ("beyond", "of more than")):
         if share := found[where]:
-            said.append(
+            parts.append(
                 f"On {share['words']} new words {which} {found['length']} symbols the {judge} is "
                 f"right on {_sides(share['apart'])}."
             )
-    said += near_words(found["near_misses"])
+    parts += near_words(found["near_misses"])
     if not found["finished"]:
-        said.append(
+        parts.append(
             f"Not finished: {found['queries']} words were asked, and some tests are left. A larger "
             "--queries may give another automaton."
         )
-    said.append(f"The network {'accepts' if found['empty'] else 'rejects'} the empty word.")
-    said.append(f"The same network with random weights: {_brief(found['random'])}.")
-    said.append(_reading(found))
-    return {"headline": _headline(found), "evidence": " ".join(said)}
+    parts.append(f"The network {'accepts' if found['empty'] else 'rejects'} the empty word.")
+    parts.append(f"The same network with random weights: {_brief(found['random'])}.")
+    parts.append(_reading(found))
+    return {"headline": _headline(found), "evidence": " ".join(parts)}
 
 
-def _headline(found: dict[str, Any]) -> str:
-    if found["status"] == "constant":
-        every = bool(found["dfa"]["accepting"])
+def _headline(facts: dict[str, Any]) -> str:
+    if facts["status"] == "constant":
+        every = bool(facts["dfa"]["accepting"])
         return f"The network accepts {'every' if every else 'no'} word that it was asked."
-    if found["status"] == "none":
+    if facts["status"] == "none":
         return "No reliable rule was found in the network."
-    said = rule_said(found)
-    if found["status"] == "counts":
-        said = f"The network accepts a word if it {found['rule']}."
-    if found["reach"] == found["looked"]:
-        return f"{said} Tested on words of up to {found['looked']} symbols."
-    reach = f"This holds for words of up to {found['reach']} symbols, and not for all longer ones."
-    return f"{said} {reach}"
+    sentence = rule_said(facts)
+    if facts["status"] == "counts":
+        sentence = f"The network accepts a word if it {facts['rule']}."
+    if facts["reach"] == facts["looked"]:
+        return f"{sentence} Tested on words of up to {facts['looked']} symbols."
+    reach = f"This holds for words of up to {facts['reach']} symbols, and not for all longer ones."
+    return f"{sentence} {reach}"
 
 
-def _evidence(found: dict[str, Any], max_states: int) -> str:
-    """What speaks for the rule, or why there is none."""
-    states = f"Its automaton has {found['n_states']} state{'s' * (found['n_states'] > 1)}."
-    if found["status"] == "counts":
-        return counting(found)
-    if found["status"] == "none":
-        sides = _sides(found["sides"])
-        growth = steps(found["growth"])
-        why = REASONS[found["doubt"]].format(max_states=max_states, growth=growth, sides=sides)
-        return f"No automaton is reliable: {why}. The best has {found['n_states']} states."
-    if found["status"] == "exceptions":
-        return f"{states} {found['wrong']} of {found['lines']} words contradict it."
+def _evidence(facts: dict[str, Any], max_states: int) -> str:
+    """The evidence for the rule, or the reason why there is none."""
+    states = f"Its automaton has {facts['n_states']} state{'s' * (facts['n_states'] > 1)}."
+    if facts["status"] == "counts":
+        return counting(facts)
+    if facts["status"] == "none":
+        sides = _sides(facts["sides"])
+        growth = steps(facts["growth"])
+        why = REASONS[facts["doubt"]].format(max_states=max_states, growth=growth, sides=sides)
+        return f"No automaton is reliable: {why}. The best has {facts['n_states']} states."
+    if facts["status"] == "exceptions":
+        return f"{states} {facts['wrong']} of {facts['lines']} words contradict it."
     return states
 
 
 def _sides(apart: dict[str, Any]) -> str:
-    """On which share of the words that the network accepts and rejects a rule is right."""
+    """The shares of the accepted and of the rejected words on which a rule is right."""
     verbs = {"accepted": "accepts", "rejected": "rejects"}
-    told = [
+    shares = [
         f"{part['agree']:.2%} (95% interval {part['low']:.2%} to {part['high']:.2%}) of the "
         f"{part['words']} that the network {verbs[side]}"
         for side, part in apart.items()
         if part
     ]
     none = "".join(f"; it {verbs[side]} none of them" for side, part in apart.items() if not part)
-    return " and ".join(told) + none
+    return " and ".join(shares) + none
 
 
-def _reading(found: dict[str, Any]) -> str:
+def _reading(facts: dict[str, Any]) -> str:
     """The reading of the network, and which reading is consistent."""
-    name = {"softmax": "a softmax", "sets": "sets of next symbols"}[found["reads"]]
-    trial, fit = found["trial"], found["consistent"]
+    name = {"softmax": "a softmax", "sets": "sets of next symbols"}[facts["reads"]]
+    trial, fit = facts["trial"], facts["consistent"]
     if trial is None:
         return f"It was read as {name}."
     other = "; --reads asks the other way"
@@ -97,17 +97,17 @@ def _reading(found: dict[str, Any]) -> str:
     if not fit:
         return f"It was read as {name}, but neither reading is consistent: {why}{other}."
     if len(fit) == 1:
-        only = "only this reading" if fit == [found["reads"]] else "only the other reading"
+        only = "only this reading" if fit == [facts["reads"]] else "only the other reading"
         return f"It was read as {name}; {only} is consistent: {why}."
     same = f"both readings are consistent, and say the same of {trial['same']:.1%} of next symbols"
     return f"It was read as {name}; {same}{other * (trial['same'] < 1)}."
 
 
-def _brief(found: dict[str, Any]) -> str:
+def _brief(facts: dict[str, Any]) -> str:
     """The control in a few words."""
-    if found["status"] == "constant":
-        return f"accepts {'every' if found['dfa']['accepting'] else 'no'} word"
-    if found["status"] == "none":
+    if facts["status"] == "constant":
+        return f"accepts {'every' if facts['dfa']['accepting'] else 'no'} word"
+    if facts["status"] == "none":
         return "no reliable rule"
-    what = f"accepts a word if it {found['rule']}" if found["rule"] else "another rule"
-    return f"{what} ({found['n_states']} states)"
+    what = f"accepts a word if it {facts['rule']}" if facts["rule"] else "another rule"
+    return f"{what} ({facts['n_states']} states)"

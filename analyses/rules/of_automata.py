@@ -1,13 +1,13 @@
-"""How much of an automaton comes back from lines that are drawn from it?
+"""The recovery of automata from lines that are drawn from them.
 
-`lab recover automata --automata DIR` tells it.
+`lab recover automata --automata DIR` measures it.
 
 Each automaton labels lines of one length range, as those of MLRegTest (van der Poel et al. 2024):
 half of them are members, drawn evenly from the words of a length. The finders of `lab rule` that
 need no network learn from them, and the judge of `lab rule` chooses: its choice is the way "lab
 rule". An LSTM learns from the same lines. All are tested on new lines as long, and on longer ones.
 
-    OUT/recovery/automata/NAME-s0/      what the finders and the LSTM gave, and the lines
+    OUT/recovery/automata/NAME-s0/      the results of the finders and the LSTM, and the lines
     OUT/results/recovery-automata-1/    a row per automaton, draw of lines and way
 """
 
@@ -68,8 +68,8 @@ class Target:
     """An automaton to be found, and a draw of lines.
 
     Attributes:
-        file: in AT&T form.
-        seed: of the lines.
+        file: the automaton in AT&T form.
+        seed: seed of the drawn lines.
     """
 
     file: Path
@@ -113,10 +113,10 @@ class Draw:
         members, others = (RegularLanguage("-", one, symbols) for one in (dfa, ~dfa))
         rng = np.random.default_rng([0xA770, target.seed])
 
-        def drawn(lengths: range, count: int, known: Collection[Word] = ()) -> Lines:
+        def drawn(lengths: range, count: int, seen: Collection[Word] = ()) -> Lines:
             try:
                 inside, outside = (
-                    different(side, rng, lengths, count // 2, known) for side in (members, others)
+                    different(side, rng, lengths, count // 2, seen) for side in (members, others)
                 )
             except LookupError as error:
                 raise UserError(f"{target.file} {error}: leave it out") from None
@@ -132,8 +132,8 @@ class Draw:
         surplus = set(words) - set(lines.words)
         left = [at for at, word in enumerate(every.words) if word not in surplus]
         kept = LabelledCorpus("lines", [names[at] for at in left], [every.words[at] for at in left])
-        known = set(every.words)
-        return cls(kept, lines, {"SR": drawn(SHORT, LINES, known), "LR": drawn(LONG, LINES)})
+        past = set(every.words)
+        return cls(kept, lines, {"SR": drawn(SHORT, LINES, past), "LR": drawn(LONG, LINES)})
 
 
 def different(
@@ -181,10 +181,10 @@ def targets(folder: Path, seeds: int) -> list[Target]:
 def recovered(
     target: Target, out: Path, with_network: bool, device: Device
 ) -> list[dict[str, Any]]:
-    """What each way makes of one draw of lines; kept in a folder of its own."""
+    """The rows of each way for one draw of lines; kept in a folder of its own."""
     dfa, symbols = read_automaton(target.file)
     folder = out / "automata" / target.name
-    asked = {"arrows": target.file.read_text(), "seed": target.seed}
+    arguments = {"arrows": target.file.read_text(), "seed": target.seed}
     parts: dict[str, Callable[[Draw], list[dict[str, Any]]]] = {
         "found": lambda draw: by_finders(draw, dfa, symbols)
     }
@@ -192,18 +192,18 @@ def recovered(
         parts["network"] = lambda draw: [_by_network(draw, folder, device)]
     rows = []
     for part, work in parts.items():
-        known = Answers(folder).asked(part, asked)
-        if known is None:
+        kept = Answers(folder).asked(part, arguments)
+        if kept is None:
             answers = work(Draw.of(target, dfa, symbols))
-            known = Answer(pd.DataFrame(answers), f"{len(answers)} ways.", {}, asked)
-            save(folder, part, QUESTION, known, None)
-        rows += known.table.to_dict("records")
+            kept = Answer(pd.DataFrame(answers), f"{len(answers)} ways.", {}, arguments)
+            save(folder, part, QUESTION, kept, None)
+        rows += kept.table.to_dict("records")
     about = target.about(dfa, symbols)
     return [about | row for row in rows]
 
 
 def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any]]:
-    """What each finder without a network finds, and which of it `lab rule` chooses.
+    """The results of the finders without a network, after the one that `lab rule` chooses.
 
     The way "lab rule" takes the seconds of all.
     """
@@ -239,13 +239,13 @@ def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any
 
 def _found(rule: Found, way: str, draw: Draw, truth: DFA) -> dict[str, Any]:
     """A row of the table of one draw: a rule and its tests."""
-    said = rule.rule.text if rule.rule else f"an automaton of {len(rule.dfa.states)} states"
+    text = rule.rule.text if rule.rule else f"an automaton of {len(rule.dfa.states)} states"
     right = _tested(lambda words: verdicts_of(rule.dfa, words), draw)
-    return {"way": way, "exact": float(same(rule.dfa, truth)), **right, "says": said}
+    return {"way": way, "exact": float(same(rule.dfa, truth)), **right, "says": text}
 
 
 def _tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
-    """The share of each test that is judged rightly."""
+    """The share of right verdicts in each test."""
     return {
         name: float((accepts(lines.words) == lines.labels).mean())
         for name, lines in draw.tests.items()
@@ -253,7 +253,7 @@ def _tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
 
 
 def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
-    """What the LSTM says of the tests. It has no automaton: ``exact`` is NaN."""
+    """The LSTM's row: its right verdicts in each test. It has no automaton: ``exact`` is NaN."""
     lines, corpus = folder / "lines.tsv", draw.corpus
     names = np.where(corpus.line_labels, corpus.positive, corpus.negative).tolist()
     words = corpus.sides("train", "validation", "test")[0]
@@ -269,24 +269,24 @@ def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The means of all tests by way, and the classes in which another way is better."""
-    said = []
+    parts = []
     for way, rows in table.groupby("way", sort=False):
         exact = rows["exact"].dropna()
         counted = f", {exact.sum():.0f} of {len(exact)} exact" if len(exact) else ""
-        said.append(f"{way} {rows['SR'].mean():.1%} and {rows['LR'].mean():.1%}{counted}")
+        parts.append(f"{way} {rows['SR'].mean():.1%} and {rows['LR'].mean():.1%}{counted}")
     classes = by_class(table)
     behind = _behind(classes)
     where = ", ".join(f"{row['class']} ({row['test']}, {row['way']})" for row in behind) or "none"
     sentence = (
         f"Right on new lines of the same lengths, and on longer ones, mean over "
         f"{table['automaton'].nunique()} automata and {table['seed'].nunique()} draw(s): "
-        f"{'; '.join(said)}. Classes in which {RULE} is more than 2 points below another: {where}."
+        f"{'; '.join(parts)}. Classes in which {RULE} is more than 2 points below another: {where}."
     )
     return sentence, {"by_class": classes.to_dict("records"), "behind": behind}
 
 
 def _behind(classes: pd.DataFrame) -> list[dict[str, Any]]:
-    """Where another way is more than two points better than `lab rule` in a class."""
+    """The classes in which another way is more than two points better than `lab rule`."""
     rows = []
     for test in ("SR", "LR"):
         wide = classes.pivot(index="class", columns="way", values=test)

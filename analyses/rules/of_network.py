@@ -1,4 +1,4 @@
-"""From a language model that the lab did not make to the rule behind it: `lab rule --model DIR`.
+"""The rule behind a language model that the lab did not make: `lab rule --model DIR`.
 
 Nobody labels lines here. The network itself makes half of the words, the others are near misses and
 random words, and its verdicts are their labels. From there the rule is found as in a run of the
@@ -53,10 +53,11 @@ NETWORKS = ("the network", "random weights")
 
 @dataclass(frozen=True)
 class Learned:
-    """What a network said.
+    """The rule that a network learned.
 
     Attributes:
-        about: the findings, JSON-able; as of the question "discovery", but for what hangs on a run.
+        about: the findings, JSON-able: those of the question "discovery", except those that
+            hang on a run.
         dfa: the automaton.
         teacher: the network's verdicts so far.
     """
@@ -94,8 +95,8 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
         UserError: the folder, or a symbol, is not fit; the length does not fit into the context.
     """
     progress(0, 1, f"reading {options.model}")
-    asked = Asked(**{f.name: getattr(options, f.name) for f in fields(Asked)})
-    network = read(options.model, asked, choose_device(options.device))
+    reading = Asked(**{f.name: getattr(options, f.name) for f in fields(Asked)})
+    network = read(options.model, reading, choose_device(options.device))
     length = min(LENGTH, max(2, network.room // 2)) if options.length is None else options.length
     if length > network.room:
         raise UserError(
@@ -124,11 +125,11 @@ def _asked(
     untaught = network.untaught(search.seed)
     viewed = dict(zip(NETWORKS, (network, untaught), strict=True))
     most = 2 * (search.queries + 4 * (OWN + OTHERS))
-    found: dict[str, Learned] = {}
-    for done, (name, each) in enumerate(viewed.items()):
-        teacher = _told(each, progress, done * most // 2, most, f"asking {name}")
-        found[name] = _learned(each, teacher, length, search)
-    ours, control = found.values()
+    rules: dict[str, Learned] = {}
+    for done, (name, model) in enumerate(viewed.items()):
+        teacher = _told(model, progress, done * most // 2, most, f"asking {name}")
+        rules[name] = _learned(model, teacher, length, search)
+    ours, control = rules.values()
     tested = _tested(network, ours, control.teacher, length, search.seed)
     findings = {
         **ours.about,
@@ -143,11 +144,11 @@ def _asked(
     findings |= _judged(findings) | _reach(findings)
     findings |= sentences(findings, search.max_states)
     table = pd.concat(
-        transitions(one.dfa, network.symbols).assign(model=name) for name, one in found.items()
+        transitions(one.dfa, network.symbols).assign(model=name) for name, one in rules.items()
     )
     table = table[["model", "state", "symbol", "target", "accepting"]].reset_index(drop=True)
-    said = f"{findings['headline']} {findings['evidence']}"
-    return Answer(table, said, plain(findings), arguments, network.digest)
+    text = f"{findings['headline']} {findings['evidence']}"
+    return Answer(table, text, plain(findings), arguments, network.digest)
 
 
 def _told(network: Foreign, progress: Progress, before: int, most: int, what: str) -> Teacher:
@@ -179,74 +180,74 @@ def _words(network: Foreign, length: int, count: int, seed: Sequence[int]) -> li
     """Words that the network makes, and ``count`` words near these and near random ones. None is
     empty."""
     rng = np.random.default_rng(seed)
-    own = [word for word in network.drawn(OWN, length, int(rng.integers(2**31))) if word]
+    words = [word for word in network.drawn(OWN, length, int(rng.integers(2**31))) if word]
     drawn: list[Word] = [
         tuple(network.symbols[i] for i in rng.integers(len(network.symbols), size=size))
         for size in rng.integers(1, length + 1, size=count // 2)
     ]
-    return [*own, *words_near([*own, *drawn], network.symbols, count, int(rng.integers(2**31)))]
+    return [*words, *words_near([*words, *drawn], network.symbols, count, int(rng.integers(2**31)))]
 
 
 def _tested(
     network: Foreign, ours: Learned, control: Teacher, length: int, seed: int
 ) -> dict[str, Any]:
-    """On how many words rule and network agree: new ones by length, and near misses of the rule."""
+    """The agreement of rule and network: on new words by length, and on near misses of the rule."""
     claim, longest = claim_of(ours.about, ours.dfa, network.symbols), min(2 * length, network.room)
     fresh = ours.teacher.unknown(_words(network, longest, 2 * A_LENGTH * longest, [seed, 2]))
-    asked = pd.DataFrame({"word": fresh, "length": [len(word) for word in fresh]})
-    asked = asked.groupby("length").head(A_LENGTH).sort_values("length", kind="stable")
-    words = asked["word"].tolist()
-    answers, asked["accepted"] = claim(words), ours.teacher(words)
-    asked["agree"], asked["random"] = asked["accepted"] == answers, control(words) == answers
-    parts = {"within": asked["length"] <= length, "beyond": asked["length"] > length}
-    known = [word for word in ours.teacher.known if 0 < len(word) <= length]
-    before = pd.DataFrame({"accepted": ours.teacher(known)})
-    before["agree"] = before["accepted"] == claim(known)
-    fallback, new = _apart(before), _apart(asked[parts["within"]])
+    rows = pd.DataFrame({"word": fresh, "length": [len(word) for word in fresh]})
+    rows = rows.groupby("length").head(A_LENGTH).sort_values("length", kind="stable")
+    words = rows["word"].tolist()
+    answers, rows["accepted"] = claim(words), ours.teacher(words)
+    rows["agree"], rows["random"] = rows["accepted"] == answers, control(words) == answers
+    parts = {"within": rows["length"] <= length, "beyond": rows["length"] > length}
+    queries = [word for word in ours.teacher.known if 0 < len(word) <= length]
+    before = pd.DataFrame({"accepted": ours.teacher(queries)})
+    before["agree"] = before["accepted"] == claim(queries)
+    fallback, new = _apart(before), _apart(rows[parts["within"]])
     near = near_rule(ours.teacher, ours.about, claim, length, network.room, seed)
     return {
-        "tested": [{"length": size} | _share(part) for size, part in asked.groupby("length")],
-        **{side: _share(asked[there]) if there.any() else None for side, there in parts.items()},
+        "tested": [{"length": size} | _share(part) for size, part in rows.groupby("length")],
+        **{side: _share(rows[there]) if there.any() else None for side, there in parts.items()},
         "sides": {side: new[side] or fallback[side] for side in new},
         "near_misses": near,
     }
 
 
-def _share(asked: pd.DataFrame) -> dict[str, Any]:
+def _share(rows: pd.DataFrame) -> dict[str, Any]:
     """The number of accepted words among some, and the share on which rule and network agree."""
     return {
-        **shared(int(asked["agree"].sum()), len(asked)),
-        "accepted": int(asked["accepted"].sum()),
-        "random weights": float(asked["random"].mean()),
-        "apart": _apart(asked),
+        **shared(int(rows["agree"].sum()), len(rows)),
+        "accepted": int(rows["accepted"].sum()),
+        "random weights": float(rows["random"].mean()),
+        "apart": _apart(rows),
     }
 
 
-def _apart(asked: pd.DataFrame) -> dict[str, dict[str, Any] | None]:
-    """The same for the words that the network accepts, and for those that it rejects."""
-    sides = {"accepted": asked[asked["accepted"]], "rejected": asked[~asked["accepted"]]}
+def _apart(rows: pd.DataFrame) -> dict[str, dict[str, Any] | None]:
+    """The agreement on the words that the network accepts, and on those that it rejects."""
+    sides = {"accepted": rows[rows["accepted"]], "rejected": rows[~rows["accepted"]]}
     return {
         side: shared(int(part["agree"].sum()), len(part)) if len(part) else None
         for side, part in sides.items()
     }
 
 
-def _judged(found: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of a rule that is surely wrong on many words of one side: it is not told."""
-    near = [row for row in found["near_misses"] if row["length"] == found["length"]]
-    tests = [*filter(None, found["sides"].values()), *near]
-    if found["status"] in ("none", "constant") or all(test["high"] >= ENOUGH for test in tests):
+def _judged(facts: dict[str, Any]) -> dict[str, Any]:
+    """The status that withdraws a rule which is surely wrong on many words of one side; else {}."""
+    near = [row for row in facts["near_misses"] if row["length"] == facts["length"]]
+    tests = [*filter(None, facts["sides"].values()), *near]
+    if facts["status"] in ("none", "constant") or all(test["high"] >= ENOUGH for test in tests):
         return {}
     return {"status": "none", "doubt": "one side"}
 
 
-def _reach(found: dict[str, Any]) -> dict[str, int]:
+def _reach(facts: dict[str, Any]) -> dict[str, int]:
     """The longest words asked, and the length up to which none contradicts the rule."""
-    rows = [*found["tested"], *found["near_misses"]]
+    rows = [*facts["tested"], *facts["near_misses"]]
     contradicted = [row["length"] for row in rows if row["agree"] < 1]
-    looked = max([found["length"], *(row["length"] for row in rows)])
-    steps = sorted({row["length"] for row in found["near_misses"]} | {found["length"], looked})
-    wrong = min((n for n in contradicted if n > found["length"]), default=looked + 1)
+    looked = max([facts["length"], *(row["length"] for row in rows)])
+    steps = sorted({row["length"] for row in facts["near_misses"]} | {facts["length"], looked})
+    wrong = min((n for n in contradicted if n > facts["length"]), default=looked + 1)
     return {"looked": looked, "reach": max(step for step in steps if step < wrong)}
 
 

@@ -1,4 +1,4 @@
-"""What a discovery leaves behind: its record, read with a schema, and what is said of it."""
+"""The record of a discovery, read with a schema, and its sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Network(TypedDict):
 
 @with_config(AS_WRITTEN)
 class Way(TypedDict):
-    """What one way to the rule has found."""
+    """The result of one way to the rule."""
 
     way: str
     status: Literal["rule", "exceptions", "counts", "none"]
@@ -36,7 +36,7 @@ class Way(TypedDict):
 
 @with_config(AS_WRITTEN)
 class Found(TypedDict):
-    """What the network has found."""
+    """The result of the network."""
 
     status: Literal["rule", "exceptions", "counts", "none"]
     headline: str
@@ -123,25 +123,25 @@ def headline(record: dict[str, Any]) -> str:
 
 
 def evidence(record: dict[str, Any]) -> str:
-    """Who found the best rule and what speaks for it; then what the network says of its own."""
+    """The best rule's finder and the evidence for it; then the network's words on its own rule."""
     best, network = record["best"], f"{record['found']['headline']} {record['found']['evidence']}"
     if stopped := record.get("stopped"):
         network += f" {stopped}"
     if best is None:
         return network
     way = next(way for way in record["ways"] if way["way"] == best["way"])
-    said = f"Found by {FINDERS[way['way']]}"
+    text = f"Found by {FINDERS[way['way']]}"
     if "having" in way:
         a, b = record["labels"]
         (inside, yes), (outside, no) = way["having"]
-        said += f": {inside} of {yes} lines of {a} and {outside} of {no} lines of {b} obey it "
-        said += f"(exact test: p = {way['p_fitted']:.2g} after correction for {way['tried']:,} "
-        said += f"rules of its kind and for {way['kinds']} kinds)"
+        text += f": {inside} of {yes} lines of {a} and {outside} of {no} lines of {b} obey it "
+        text += f"(exact test: p = {way['p_fitted']:.2g} after correction for {way['tried']:,} "
+        text += f"rules of its kind and for {way['kinds']} kinds)"
     if way["held-out right"] is not None:
-        said += f"; right on {way['held-out right']:.2%} of the {way['held out']} held-out lines"
+        text += f"; right on {way['held-out right']:.2%} of the {way['held out']} held-out lines"
     if way["way"] == "Transformer":
-        return f"{said}. {network.removeprefix(record['found']['headline']).strip()}"
-    return f"{said}. {'The network: ' if record['networks'] else ''}{network}"
+        return f"{text}. {network.removeprefix(record['found']['headline']).strip()}"
+    return f"{text}. {'The network: ' if record['networks'] else ''}{network}"
 
 
 def others(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -158,10 +158,10 @@ def others(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def question(record: dict[str, Any], known: str = "The lines") -> str:
-    """What the other rules leave open, in a sentence; "" where there is none.
+    """A sentence on the number of other rules that fit; "" where there is none.
 
     Args:
-        known: what does not exclude them.
+        known: the evidence that does not exclude them: the subject of the sentence.
     """
     count = len(record["space"])
     if not count:
@@ -179,11 +179,11 @@ DOUBTS = {
     "exceptions": "exceptions have a pattern",
     "counting": "its states grow with the lines",
 }
-"""Why what a way has found is not reliable, in few words."""
+"""The reasons why the result of a way is not reliable, in few words."""
 
 
 def _reliable(way: dict[str, Any]) -> str:
-    """Is what a way has found reliable, and why not?"""
+    """Is the result of a way reliable; if not, why?"""
     if way["status"] == "none":
         why = DOUBTS.get(way.get("doubt") or "")
         return f"no: {why}" if why else "no"

@@ -1,4 +1,4 @@
-"""How much of a rule comes back? Rules are planted in labelled lines and discovered again.
+"""The recovery of rules: they are planted in labelled lines and discovered again.
 
 A study plants rules, draws lines, and asks `lab rule` and its rivals for the rule. An answer is
 right only if its automaton is the planted one. "No reliable rule" and a wrong rule are different
@@ -64,7 +64,7 @@ def file_name(study: str) -> str:
 
 
 def planted() -> dict[str, tuple[str, DFA]]:
-    """The planted rules by what they say: the family of each, and its automaton."""
+    """The planted rules by their words: the family of each, and its automaton."""
     f = Families(VOCABULARY)
     a, b, k, m, p, s, t, v = VOCABULARY
     rules = {
@@ -96,10 +96,10 @@ def planted() -> dict[str, tuple[str, DFA]]:
         ],
     }
     rules["on a tier"] = _on_tiers()
-    known = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
+    table = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
     odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # the sum of four parities
-    said = f"has an even number of {a}, {b}, {k} and {m} together"
-    return known | {said: ("even", (~odd).dfa.minify())}
+    text = f"has an even number of {a}, {b}, {k} and {m} together"
+    return table | {text: ("even", (~odd).dfa.minify())}
 
 
 def _on_tiers() -> list[Rule]:
@@ -128,13 +128,13 @@ class Corpus:
     Attributes:
         name: the name of its folder.
         family: the family of the rule.
-        rule: what the rule says: one of ``planted`` or ``DUTCH``, "random labels" or "as many x as
+        rule: the rule in words: one of ``planted`` or ``DUTCH``, "random labels" or "as many x as
             y".
-        lines: how many.
+        lines: the number of lines.
         noise: the share of the labels that are turned into the other one.
         disfluent: the share of the symbols at which the speaker stumbles
             (``models.languages.disfluencies``); the labels are those of what was meant.
-        seed: of the lines.
+        seed: seed of the drawn lines.
     """
 
     name: str
@@ -148,18 +148,18 @@ class Corpus:
     def truth(self) -> DFA | None:
         """The rule's automaton; None where no automaton is right."""
         if self.rule in DUTCH:
-            known = language(self.rule)
-            assert isinstance(known, RegularLanguage)
-            return known.dfa
+            dutch = language(self.rule)
+            assert isinstance(dutch, RegularLanguage)
+            return dutch.dfa
         return planted()[self.rule][1] if self.rule in planted() else None
 
     def drawn(self) -> tuple[list[str], list[Word]]:
         """Labels, "in" or "out", and lines."""
         rng = np.random.default_rng([0x2EC0, self.seed])
         if self.rule in DUTCH:
-            known = language(self.rule)
-            sample = known.sample(rng, self.lines, [10])
-            words = [known.vocabulary.decode(row) for row in sample.words.ids]
+            dutch = language(self.rule)
+            sample = dutch.sample(rng, self.lines, [10])
+            words = [dutch.vocabulary.decode(row) for row in sample.words.ids]
             labels = sample.labels
         else:
             lengths = rng.integers(LENGTHS[0], LENGTHS[1] + 1, size=self.lines)
@@ -174,11 +174,11 @@ class Corpus:
         """The lines as a speaker stumbles over them; none has more than four times its words."""
         truth = self.truth()
         assert truth is not None
-        known = RegularLanguage(self.rule, truth, sorted(truth.input_symbols))
-        lines, most = known.vocabulary.words(words), 4 * max(map(len, words))
-        spoken = disfluent(lines, rng, self.disfluent, fillers_of(known), most)
+        source = RegularLanguage(self.rule, truth, sorted(truth.input_symbols))
+        lines, most = source.vocabulary.words(words), 4 * max(map(len, words))
+        spoken = disfluent(lines, rng, self.disfluent, fillers_of(source), most)
         rows = zip(spoken.ids, spoken.lengths, strict=True)
-        return [known.vocabulary.decode(row[:length]) for row, length in rows]
+        return [source.vocabulary.decode(row[:length]) for row, length in rows]
 
     def _labelled(self, words: list[Word], rng: np.random.Generator) -> np.ndarray:
         truth = self.truth()
@@ -197,12 +197,12 @@ RANDOM = "random labels"
 def corpora(study: Study, seeds: int) -> list[Corpus]:
     """The corpora of a study; 0 seeds stand for the study's own number."""
     if study == "rules":
-        known = [(family, rule) for rule, (family, _) in planted().items()]
-        known += [("no rule", RANDOM), ("no automaton", COUNTED)]
+        pairs = [(family, rule) for rule, (family, _) in planted().items()]
+        pairs += [("no rule", RANDOM), ("no automaton", COUNTED)]
         return [
             Corpus(f"rule-{i}-s{seed}", family, rule, seed=seed)
             for seed in range(seeds or 1)
-            for i, (family, rule) in enumerate(known)
+            for i, (family, rule) in enumerate(pairs)
         ]
     if study == "dieren":
         return [Corpus(f"dieren-s{s}", "blocks", "dieren", seed=s) for s in range(seeds or 10)]
@@ -240,30 +240,30 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
     """
     work: Callable[..., list[dict[str, Any]]]
     if options.automata:
-        asked: Sequence[Corpus | Target] = of_automata.targets(options.automata, options.seeds or 2)
-        work, told, question = of_automata.recovered, of_automata.findings, of_automata.QUESTION
+        tasks: Sequence[Corpus | Target] = of_automata.targets(options.automata, options.seeds or 2)
+        work, summary, question = of_automata.recovered, of_automata.findings, of_automata.QUESTION
     else:
-        asked = corpora(options.study, options.seeds)
-        work, told, question = recovered, findings, QUESTION
+        tasks = corpora(options.study, options.seeds)
+        work, summary, question = recovered, findings, QUESTION
     out = options.out / "recovery"
-    jobs = {one: (one, out, options.rivals, options.device) for one in asked}
+    jobs = {one: (one, out, options.rivals, options.device) for one in tasks}
     rows: dict[Corpus | Target, list[dict[str, Any]]] = {}
     progress(0, len(jobs), options.study)
     for one, row in side_by_side(work, jobs, options.workers, options.scheduler):
         rows[one] = row
         progress(len(rows), len(jobs), one.name)
-    table = pd.DataFrame([row for one in asked for row in rows[one]])
-    sentence, found = told(table)
+    table = pd.DataFrame([row for one in tasks for row in rows[one]])
+    sentence, details = summary(table)
     arguments = {"study": options.study, "seeds": options.seeds, "rivals": options.rivals}
-    result = Answer(table, sentence, plain(found), arguments)
+    result = Answer(table, sentence, plain(details), arguments)
     return save(options.out, file_name(options.study), question, result, recovery_chart(result))
 
 
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
-    """What every way finds in one corpus; kept in the folder of the corpus."""
-    folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
-    if (known := Answers(folder).asked(KEPT, asked)) is not None:
-        return known.table.to_dict("records")
+    """The rows of every way for one corpus; kept in the folder of the corpus."""
+    folder, arguments = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
+    if (kept := Answers(folder).asked(KEPT, arguments)) is not None:
+        return kept.table.to_dict("records")
     choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()
     write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
@@ -302,8 +302,8 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
                 "seconds": way["seconds"],
             }
         )
-    said = f"Of {corpus.rule}: {', '.join(row['outcome'] for row in rows)}."
-    save(folder, KEPT, QUESTION, Answer(pd.DataFrame(rows), said, {}, asked), None)
+    sentence = f"Of {corpus.rule}: {', '.join(row['outcome'] for row in rows)}."
+    save(folder, KEPT, QUESTION, Answer(pd.DataFrame(rows), sentence, {}, arguments), None)
     for run in folder.glob("*/checkpoints"):  # hundreds of networks, no longer needed
         shutil.rmtree(run.parent)
     return rows

@@ -22,9 +22,9 @@ def compared(rows: pd.DataFrame, plan: Sequence[tuple[str, str]]) -> pd.DataFram
     """Pairs of methods by AUROC, over the seeds of each language.
 
     Args:
-        rows: of one architecture; columns language, seed, membership, method (with its scale),
+        rows: rows of one architecture; columns language, seed, membership, method (with its scale),
             measure, value. Rows that differ in the replacement alone are averaged.
-        plan: which methods are compared.
+        plan: the pairs of methods to compare.
 
     Returns:
         One row per language, kind of words and pair for which both are defined: language, words,
@@ -34,15 +34,15 @@ def compared(rows: pd.DataFrame, plan: Sequence[tuple[str, str]]) -> pd.DataFram
     if auroc.empty:
         return pd.DataFrame(columns=COLUMNS)
     grid = auroc.pivot_table("value", ["language", "membership", "seed"], "method", sort=False)
-    found = []
+    records = []
     # A method is called "language" too: the levels of the index are meant.
     for (language, words), part in grid.groupby(level=["language", "membership"], sort=False):
         for first, second in plan:
             if {first, second} <= set(part.columns[part.notna().any()]):
                 test = paired(part[first].to_numpy(), part[second].to_numpy())
                 about = {"language": language, "words": words, "first": first, "second": second}
-                found.append(about | asdict(test))
-    table = pd.DataFrame(found, columns=COLUMNS[:-1])
+                records.append(about | asdict(test))
+    table = pd.DataFrame(records, columns=COLUMNS[:-1])
     return table.assign(corrected=corrected(table["p"].to_numpy(dtype=np.float64)))
 
 
@@ -52,12 +52,12 @@ def in_words(table: pd.DataFrame, level: float = 0.05) -> str:
         return ""
     parts = []
     for (language, words), rows in table.groupby(["language", "words"], sort=False):
-        told = [
+        texts = [
             f"{row.first} {_verdict(row.difference, row.corrected, level)} {row.second} "
             f"({row.difference:+.2f}{brackets(row.low, row.high, '+.2f')}, p {row.corrected:.2g})"
             for row in rows.itertuples(index=False)
         ]
-        parts.append(f"{words} of {language}: {'; '.join(told)}")
+        parts.append(f"{words} of {language}: {'; '.join(texts)}")
     seeds, needed = int(table["pairs"].max()), pairs_needed(len(table), level)
     few = "" if seeds >= needed else f" {seeds} seeds cannot show anything: it takes {needed}."
     return (

@@ -1,4 +1,4 @@
-"""What a leaderboard says: the lectures' claims about the classical techniques, tested over runs.
+"""The claims of the lectures about the classical techniques, tested over a leaderboard's runs.
 
 The unit of the tests is a run, one seed of one language. Its numbers are means over words and
 replacements, of members and non-members apart. The claims are about Transformers; LSTM and CNN only
@@ -75,10 +75,10 @@ class Evidence:
         return float(self.by_run.mean().get((measure, words, method), np.nan))
 
     def told(self, words: str, measure: str, first: str, second: str) -> float:
-        """By how much the first is larger, if the corrected p is at most ``LEVEL``; else 0."""
+        """The first less the second, if the corrected p is at most ``LEVEL``; else 0."""
         for row in self.pairs.to_dict("records"):
-            asked = (row["words"], row["measure"], row["first"], row["second"])
-            if asked == (words, measure, first, second):
+            comparison = (row["words"], row["measure"], row["first"], row["second"])
+            if comparison == (words, measure, first, second):
                 return float(row["difference"]) if row["corrected"] <= LEVEL else 0.0
         return 0.0
 
@@ -95,10 +95,10 @@ class Evidence:
         if grid.shape[1] == 1:
             return f"{grid.columns[0]} ({grid.iloc[:, 0].mean():.2f})"
         pairs = all_pairs(grid)
-        own = pairs[pairs["first"] == pairs["first"].iloc[0]]
-        name, beaten = own["first"].iloc[0], int((own["corrected"] <= LEVEL).sum())
-        runs, needed = int(own["pairs"].max()), pairs_needed(len(pairs), LEVEL)
-        beats = f"significantly above {beaten} of {len(own)} others"
+        tests = pairs[pairs["first"] == pairs["first"].iloc[0]]
+        name, beaten = tests["first"].iloc[0], int((tests["corrected"] <= LEVEL).sum())
+        runs, needed = int(tests["pairs"].max()), pairs_needed(len(pairs), LEVEL)
+        beats = f"significantly above {beaten} of {len(tests)} others"
         if runs < needed:
             beats = f"{runs} runs cannot tell {len(kept)} methods apart: it takes {needed}"
         return f"{name} ({grid[name].mean():.2f}, {beats})"
@@ -108,7 +108,7 @@ def evidence(by_seed: pd.DataFrame) -> Evidence:
     """The evidence of all Transformers. Planted shortcuts count only if no other language is there.
 
     Args:
-        by_seed: rows of ``leaderboard.means`` of all runs.
+        by_seed: the rows of ``leaderboard.means``, of all runs.
     """
     rows = _named(_honest(by_seed))
     rows = rows[_transformers(rows)]
@@ -125,9 +125,9 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _transformers(rows: pd.DataFrame) -> pd.Series:
-    """Which rows are of Transformers, with fixed heads or without; all rows if none is."""
-    found = rows["architecture"].str.startswith("transformer")
-    return found if found.any() else ~found
+    """A mask of the rows of Transformers, with fixed heads or without; all rows if none is."""
+    mask = rows["architecture"].str.startswith("transformer")
+    return mask if mask.any() else ~mask
 
 
 def _honest(by_seed: pd.DataFrame) -> pd.DataFrame:
@@ -142,14 +142,14 @@ def verdict(by_seed: pd.DataFrame, credited: pd.DataFrame) -> list[str]:
     Args:
         by_seed: columns language, architecture, seed, membership, replacement, method, scale,
             family, measure, value.
-        credited: as ``analyses.studies.reliance.credit`` returns it.
+        credited: the table of ``analyses.studies.reliance.credit``.
     """
-    found = evidence(by_seed)
-    said = [_networks(by_seed), _useful(found), by_language.in_words(in_each_language(by_seed))]
-    said += [_elsewhere(by_seed), _own(found)]
-    said += [_local(found), _fast(found), _grounded(found)]
-    said += [_replacement(by_seed), _shortcut(by_seed), in_words(credited), _tested(found)]
-    return [text for text in said if text]
+    facts = evidence(by_seed)
+    texts = [_networks(by_seed), _useful(facts), by_language.in_words(in_each_language(by_seed))]
+    texts += [_elsewhere(by_seed), _own(facts)]
+    texts += [_local(facts), _fast(facts), _grounded(facts)]
+    texts += [_replacement(by_seed), _shortcut(by_seed), in_words(credited), _tested(facts)]
+    return [text for text in texts if text]
 
 
 def _networks(by_seed: pd.DataFrame) -> str:
@@ -166,34 +166,34 @@ def in_each_language(by_seed: pd.DataFrame) -> pd.DataFrame:
     return by_language.compared(rows[_transformers(rows)], plan)
 
 
-def _useful(found: Evidence) -> str:
-    """By a truth that is no SHAP value, members and non-members apart."""
+def _useful(facts: Evidence) -> str:
+    """The claim on usefulness, by a truth that is no SHAP value; members and non-members apart."""
     parts = []
     for kind in MEMBERSHIPS:
-        known = [name for name in ASKED if ("AUROC", kind, name) in found.by_run]
-        if not known:
+        methods = [name for name in ASKED if ("AUROC", kind, name) in facts.by_run]
+        if not methods:
             continue
-        sure = [name for name in known if found.told(kind, "AUROC", name, "chance") > 0]
-        worse = [name for name in known if found.told(kind, "AUROC", name, "chance") < 0]
-        verdict = "are told from chance" if len(sure) == len(known) else "is told from chance"
+        sure = [name for name in methods if facts.told(kind, "AUROC", name, "chance") > 0]
+        worse = [name for name in methods if facts.told(kind, "AUROC", name, "chance") < 0]
+        verdict = "are told from chance" if len(sure) == len(methods) else "is told from chance"
         text = f"{', '.join(sure) or 'none of LIME and SHAP'} {verdict}"
-        if len(sure) == len(known):
+        if len(sure) == len(methods):
             text = "LIME and SHAP rank the positions that decide above chance, on both scales"
         if worse:
             text += f"; {', '.join(worse)} below chance"
-        numbers = ", ".join(f"{n} {found.of('AUROC', n, kind):.2f}" for n in (*known, "chance"))
-        runs = found.by_run["AUROC", kind, known[0]].dropna()
+        numbers = ", ".join(f"{n} {facts.of('AUROC', n, kind):.2f}" for n in (*methods, "chance"))
+        runs = facts.by_run["AUROC", kind, methods[0]].dropna()
         names = ", ".join(runs.index.unique("language"))
-        best = found.best("AUROC", kind)
+        best = facts.best("AUROC", kind)
         parts.append(f"{kind} ({len(runs)} runs: {names}): {text} ({numbers}; best {best})")
     if not parts:
         return ""
     text = '"Often less useful than hoped in Transformers", by AUROC against the positions that '
     text += f"decide. {'. '.join(parts)}."
     for name in ("substitution (probability)", "SmoothGrad (log odds)"):
-        if ("AUROC", "non-members", name) in found.by_run:
-            gap = found.told("non-members", "AUROC", name, KERNEL)
-            value = found.of("AUROC", name, "non-members")
+        if ("AUROC", "non-members", name) in facts.by_run:
+            gap = facts.told("non-members", "AUROC", name, KERNEL)
+            value = facts.of("AUROC", name, "non-members")
             text += " On non-members " + _three(
                 gap,
                 f"{name} does better than {KERNEL} ({value:.2f}).",
@@ -220,7 +220,7 @@ def _elsewhere(by_seed: pd.DataFrame) -> str:
     ]
     if not tests:
         return ""
-    told = [
+    texts = [
         f"{name} on {words}: {test.difference:+.2f} against the {kind} "
         f"({test.pairs} pairs of runs, p {p:.2g})"
         for (kind, words, name, test), p in zip(
@@ -229,45 +229,45 @@ def _elsewhere(by_seed: pd.DataFrame) -> str:
     ]
     return (
         'Because "of Transformers"? Their AUROC minus that of other networks on the same words '
-        f"(sign-flip tests, Holm over {len(tests)}): {'; '.join(told)}."
+        f"(sign-flip tests, Holm over {len(tests)}): {'; '.join(texts)}."
     )
 
 
-def _own(found: Evidence) -> str:
+def _own(facts: Evidence) -> str:
     measure = "cosine to the language"
-    if (measure, ALL, KERNEL) not in found.by_run:
+    if (measure, ALL, KERNEL) not in facts.by_run:
         return ""
     return (
         f"The cosine to the language's Shapley values is SHAP's own estimand: {KERNEL} "
-        f"{found.of(measure, KERNEL):.2f}, {LIME} {found.of(measure, LIME):.2f}. It says that SHAP "
+        f"{facts.of(measure, KERNEL):.2f}, {LIME} {facts.of(measure, LIME):.2f}. It says that SHAP "
         "estimates well and that the network follows the rule, and no more."
     )
 
 
-def _local(found: Evidence) -> str:
-    near, far = (found.of(f"fit {where}", LIME) for where in ("near", "far"))
+def _local(facts: Evidence) -> str:
+    near, far = (facts.of(f"fit {where}", LIME) for where in ("near", "far"))
     if np.isnan(near) or np.isnan(far):
         return ""
     return (
         f'LIME is "local": its linear model explains {near:.2f} of the variance (R2) where at most '
         f"a third of the symbols are hidden, and {far:.2f} where at most a third are shown; SHAP's "
-        f"kernel {found.of('fit near', KERNEL):.2f} and {found.of('fit far', KERNEL):.2f}."
+        f"kernel {facts.of('fit near', KERNEL):.2f} and {facts.of('fit far', KERNEL):.2f}."
     )
 
 
-def _fast(found: Evidence) -> str:
+def _fast(facts: Evidence) -> str:
     ours, theirs = (
-        f"{found.of('seconds', name) * 1e3:.0f} ms and {found.of('calls', name):.0f}"
+        f"{facts.of('seconds', name) * 1e3:.0f} ms and {facts.of('calls', name):.0f}"
         for name in (LIME, KERNEL)
     )
     fast = _three(
-        found.told(ALL, "seconds", KERNEL, LIME),
+        facts.told(ALL, "seconds", KERNEL, LIME),
         "It is faster than SHAP.",
         "It is slower than SHAP.",
         "These runs do not show that it is faster than SHAP.",
     )
     approximate = _three(
-        found.told(ALL, "cosine to the model", KERNEL, LIME),
+        facts.told(ALL, "cosine to the model", KERNEL, LIME),
         "It is less exact than SHAP.",
         "It is more exact than SHAP.",
         "These runs do not show that it is less exact than SHAP.",
@@ -275,36 +275,36 @@ def _fast(found: Evidence) -> str:
     return (
         f'LIME is "fast, approximate": it took {ours} model calls a word, SHAP\'s kernel {theirs}. '
         "Its cosine to the model's exact Shapley values is "
-        f"{found.of('cosine to the model', LIME):.2f} "
-        f"(kernel: {found.of('cosine to the model', KERNEL):.2f}). {fast} {approximate}"
+        f"{facts.of('cosine to the model', LIME):.2f} "
+        f"(kernel: {facts.of('cosine to the model', KERNEL):.2f}). {fast} {approximate}"
     )
 
 
-def _grounded(found: Evidence) -> str:
+def _grounded(facts: Evidence) -> str:
     exact, kernel = (
-        found.of("seconds", name) / found.of("seconds", LIME)
+        facts.of("seconds", name) / facts.of("seconds", LIME)
         for name in ("Shapley exact (probability)", KERNEL)
     )
     consistent = _three(
-        found.told(ALL, "stability", KERNEL, LIME),
+        facts.told(ALL, "stability", KERNEL, LIME),
         "SHAP's kernel is more consistent than LIME.",
         "SHAP's kernel is less consistent than LIME.",
         "These runs do not show that SHAP's kernel is more consistent than LIME.",
     )
     dear = _three(
-        found.told(ALL, "seconds", KERNEL, LIME),
+        facts.told(ALL, "seconds", KERNEL, LIME),
         "It is more expensive.",
         "On words this short it is cheaper.",
         "These runs do not show that it is more expensive on words this short.",
     )
     return (
         'SHAP is "grounded, consistent, but expensive": between its own seeds, the values of the '
-        f"kernel have a mean cosine of {found.of('stability', KERNEL):.2f}, those of LIME "
-        f"{found.of('stability', LIME):.2f}. By the axiom (who contributes more never gets less) "
-        f"the kernel's values rose or stayed in {found.of('consistency', KERNEL):.1%} of trials, "
-        f"LIME's in {found.of('consistency', LIME):.1%}. The kernel misses the exact values by "
-        f"{found.of('error', KERNEL):.3f} on average, LIME by "
-        f"{found.of('error', LIME):.3f}. All coalitions of these short words in one batch take "
+        f"kernel have a mean cosine of {facts.of('stability', KERNEL):.2f}, those of LIME "
+        f"{facts.of('stability', LIME):.2f}. By the axiom (who contributes more never gets less) "
+        f"the kernel's values rose or stayed in {facts.of('consistency', KERNEL):.1%} of trials, "
+        f"LIME's in {facts.of('consistency', LIME):.1%}. The kernel misses the exact values by "
+        f"{facts.of('error', KERNEL):.3f} on average, LIME by "
+        f"{facts.of('error', LIME):.3f}. All coalitions of these short words in one batch take "
         f"{exact:.1f} times as long as LIME, SHAP's kernel {kernel:.1f} times. {consistent} {dear}"
     )
 
@@ -359,10 +359,10 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
     )
 
 
-def _tested(found: Evidence) -> str:
-    if found.pairs.empty:
+def _tested(facts: Evidence) -> str:
+    if facts.pairs.empty:
         return ""
-    tests, runs = len(found.pairs), len(found.by_run)
+    tests, runs = len(facts.pairs), len(facts.by_run)
     needed = pairs_needed(tests, LEVEL)
     text = (
         f"Each comparison is paired over up to {runs} {'run' if runs == 1 else 'runs'}: a "

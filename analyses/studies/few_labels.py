@@ -1,4 +1,4 @@
-"""How many labels does a network need that has read unlabelled words before?
+"""The labels that a network needs if it has read unlabelled words before.
 
 A parent reads words of a language, without labels: it is a language model. Then it is fine-tuned
 to say whether a word is in the language, on few labelled lines, in several ways. Beside each way
@@ -71,7 +71,7 @@ RULES = (
 )
 """Planted rules over eight letters: each seed has the next one."""
 TEST = 500
-"""How many words are judged: of the kind that labels were given for, and as many hard ones."""
+"""The number of test words: of the kind that labels were given for, and as many hard ones."""
 CALLED = {
     "right": "right verdicts",
     "hard": "right verdicts, where all words outside the language are near misses",
@@ -84,7 +84,7 @@ LEGEND = (
 )
 BY = ["target", "parent", "way", "lines"]
 LOWEST = 0.4
-"""Where the axis of right verdicts begins: a coin is right on half of them."""
+"""The start of the axis of right verdicts: a coin is right on half of them."""
 SHORT = {
     "right": "right verdicts",
     "hard": "right verdicts, near misses",
@@ -95,16 +95,16 @@ SHORT = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What one job does: one parent, one number of lines, all ways.
+    """The task of one job: one parent, one number of lines, all ways.
 
     Attributes:
         target: "dieren-gaps", "planted" or "nested" (whose near misses break agreement).
-        seed: of the parent, of the lines, and of all else.
-        lines: how many are labelled.
-        steps: of each fine-tuning.
-        parent_steps: of the parent.
-        dimensions: of random subspaces, each a way of its own.
-        rates: by parent and way, the learning rate; all of ``RATES`` where it is to be chosen.
+        seed: seed of the parent, of the lines, and of all else.
+        lines: the number of labelled lines.
+        steps: the steps of each fine-tuning.
+        parent_steps: the steps of the parent.
+        dimensions: the dimensions of random subspaces, each a way of its own.
+        rates: parent, way and learning rate; all of ``RATES`` are tried where it is to be chosen.
     """
 
     target: str
@@ -120,7 +120,7 @@ class Cell:
         return f"{self.target}-s{self.seed}-{self.lines}"
 
     def parent(self) -> TrainConfig:
-        """How the parent is trained."""
+        """The training configuration of the parent."""
         regex = RULES[self.seed % len(RULES)] if self.target == "planted" else ""
         symbols = SYMBOLS if regex else ""
         start = recipe(self.target, regex=regex, symbols=symbols)
@@ -129,7 +129,7 @@ class Cell:
 
     @property
     def ways(self) -> dict[str, dict[str, Any]]:
-        """What learns, by name: changes of a configuration."""
+        """The ways by name: changes of a configuration, which say what learns."""
         return WAYS | {subspace(d): {"tuned": "subspace", "rank": d} for d in self.dimensions}
 
     def tried(self, parent: str, way: str) -> Sequence[float]:
@@ -167,11 +167,11 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
         for cell in chosen
         for seed in range(asked.seeds)
     ]
-    found: dict[Cell, pd.DataFrame] = {}
+    tables: dict[Cell, pd.DataFrame] = {}
     for cell, rows in _each(cells, asked):
-        found[cell] = rows
-        progress(len(chosen) + len(found), total, cell.name)
-    table = pd.concat([found[cell] for cell in cells], ignore_index=True)
+        tables[cell] = rows
+        progress(len(chosen) + len(tables), total, cell.name)
+    table = pd.concat([tables[cell] for cell in cells], ignore_index=True)
     arguments = {"targets": list(asked.targets), "lines": list(asked.lines), "seeds": asked.seeds}
     arguments |= {
         "dimensions": list(asked.dimensions),
@@ -183,19 +183,19 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
     return save(asked.out, NAME, QUESTION, result, chart(over_seeds(table)))
 
 
-def _each(cells: Sequence[Cell], asked: FewLabels) -> Any:
-    jobs = {cell: (cell, asked.out, asked.device) for cell in cells}
-    return side_by_side(_complete, jobs, asked.workers, asked.scheduler)
+def _each(cells: Sequence[Cell], options: FewLabels) -> Any:
+    jobs = {cell: (cell, options.out, options.device) for cell in cells}
+    return side_by_side(_complete, jobs, options.workers, options.scheduler)
 
 
 def subspace(dimensions: int) -> str:
-    """What the way is called that moves all weights along so many random directions."""
+    """The name of the way that moves all weights along so many random directions."""
     return f"subspace of {dimensions}"
 
 
 def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, str, float], ...]]:
-    """By target and number of lines, the learning rate of each parent and way that is right on the
-    most words; of equal ones the smallest."""
+    """The best learning rate of each parent and way, by target and number of lines: it is right on
+    the most words; of equal ones the smallest."""
     ranked = tried.dropna(subset=["rate"]).sort_values(["right", "rate"], ascending=[False, True])
     first = ranked.drop_duplicates(BY)
     return {
@@ -206,16 +206,16 @@ def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, st
 
 def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
     """The rows of one cell: a worker's job; kept in a folder of their own."""
-    folder, asked = out / "cells" / cell.name, plain(asdict(cell))
-    if (known := Answers(folder).asked(KEPT, asked)) is not None:
-        return known.table
+    folder, arguments = out / "cells" / cell.name, plain(asdict(cell))
+    if (kept := Answers(folder).asked(KEPT, arguments)) is not None:
+        return kept.table
     config = cell.parent()
     path = trained(out / f"{cell.target}-s{cell.seed}", config, device=device).path
-    own = _Trial(cell, Run(path), device)
-    rows = [row for parent in PARENTS for row in own.rows(parent)]
+    trial = _Trial(cell, Run(path), device)
+    rows = [row for parent in PARENTS for row in trial.rows(parent)]
     table = pd.DataFrame(rows).assign(target=cell.target, seed=cell.seed, lines=cell.lines)
     table = table[[*BY[:1], "seed", *BY[1:], "rate", "right", "hard", "forgotten"]]
-    save(folder, KEPT, QUESTION, Answer(table, f"{len(table)} trainings.", {}, asked), None)
+    save(folder, KEPT, QUESTION, Answer(table, f"{len(table)} trainings.", {}, arguments), None)
     return table
 
 
@@ -232,14 +232,14 @@ class _Trial:
         self.text = self.language.sample(rng, TEST, lengths, label=True, split="test").words
 
     def config(self, way: str, rate: float = RATES[0]) -> TrainConfig:
-        """How a fine-tuning is trained, but for its parent."""
+        """The training configuration of a fine-tuning, but for its parent."""
         start, steps = self.parent.config, self.cell.steps
-        own = {"parent": "-"} | self.cell.ways[way]
-        if "adapted" in own:
-            own["rank"] = start.model.d_model
+        changes = {"parent": "-"} | self.cell.ways[way]
+        if "adapted" in changes:
+            changes["rank"] = start.model.d_model
         return replace(
             start,
-            **own,
+            **changes,
             objective="verdict",
             model=replace(start.model, output="sigmoid"),
             lines=self.cell.lines,
@@ -276,13 +276,13 @@ class _Trial:
         }
 
     def _probe(self, parent: Run) -> dict[str, float]:
-        """Logistic regression on what the last block gives at the last symbol."""
+        """Logistic regression on the last block's output at the last symbol."""
         model = parent.model()
         taught = some_words(self.config("all"), self.language)
         labels = self.language.labels(taught)
-        told = {"right": self.words, "hard": self.hard}
+        tests = {"right": self.words, "hard": self.hard}
         if labels.all() or not labels.any():
-            return {name: float((s.labels == labels[0]).mean()) for name, s in told.items()}
+            return {name: float((s.labels == labels[0]).mean()) for name, s in tests.items()}
         z = _at_end(model, taught)
         mean, spread = z.mean(axis=0), z.std(axis=0) + 1e-6
         with many_small_fits():
@@ -291,17 +291,17 @@ class _Trial:
             name: float(
                 (probe.predict((_at_end(model, s.words) - mean) / spread) == s.labels).mean()
             )
-            for name, s in told.items()
+            for name, s in tests.items()
         }
 
 
 @torch.no_grad()
 def _at_end(model: LanguageModel, words: Words) -> np.ndarray:
-    """What the last block gives at each word's last symbol, [word, d_model]."""
+    """The last block's output at each word's last symbol, [word, d_model]."""
     given = WordTensors.of(words)
     site = f"blocks.{model.config.n_layers - 1}.hook_resid_post"
-    found = activations(model, given.tokens, [site])[site]
-    return found[torch.arange(len(given.last)), given.last].numpy()
+    states = activations(model, given.tokens, [site])[site]
+    return states[torch.arange(len(given.last)), given.last].numpy()
 
 
 @torch.no_grad()
@@ -311,8 +311,8 @@ def lm_loss(model: LanguageModel, language: Language, words: Words) -> float:
     A model that was fine-tuned to give verdicts does not make this softmax itself any more.
     """
     batch = objective("language-model").batch(language, words, model.config.readout)
-    said = model(batch.tokens).log_softmax(dim=-1)
-    return -float((said * batch.weight * batch.target).sum() / batch.weight.sum())
+    log_p = model(batch.tokens).log_softmax(dim=-1)
+    return -float((log_p * batch.weight * batch.target).sum() / batch.weight.sum())
 
 
 def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
@@ -330,15 +330,15 @@ def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:
-    """By how much each way from the language model is better than training from scratch.
+    """The gain of each way from the language model over training from scratch.
 
     Columns: target, way, lines, gain (of right; the mean over seeds of the difference within each
     seed), low, high (95%, Student's), seeds.
     """
     wide = table.pivot(index=["target", "lines", "seed"], columns=["parent", "way"], values="right")
-    own, scratch = wide[PARENTS[0]], wide[SCRATCH]
+    lm, scratch = wide[PARENTS[0]], wide[SCRATCH]
     rows = []
-    for (target, lines), part in own.sub(scratch, axis=0).groupby(["target", "lines"], sort=False):
+    for (target, lines), part in lm.sub(scratch, axis=0).groupby(["target", "lines"], sort=False):
         for way in wide[PARENTS[0]].columns:
             gain, low, high = t_interval(part[way].to_numpy())
             row = {"target": target, "way": way, "lines": lines, "gain": gain, "low": low}
@@ -364,46 +364,46 @@ def intrinsic(table: pd.DataFrame, dimensions: Sequence[int]) -> pd.DataFrame:
 
 def said(table: pd.DataFrame) -> list[str]:
     """A sentence per target: all weights from the language model, less from scratch."""
-    found = gains(table)
+    gain_table = gains(table)
     sentences = list[str]()
-    for target, rows in found[found["way"] == "all"].groupby("target", sort=False):
+    for target, rows in gain_table[gain_table["way"] == "all"].groupby("target", sort=False):
         figures = rows[["gain", "low", "high", "lines"]].itertuples(index=False)
-        each = ", ".join(
+        text = ", ".join(
             f"{gain:+.1%}" + brackets(low, high, "+.1%") + f" on {lines:,} lines"
             for gain, low, high, lines in figures
         )
         sentences.append(
             f"{target}: right verdicts of a language model that is fine-tuned in all its weights, "
-            f"less those of training from scratch: {each} (means of the differences within "
+            f"less those of training from scratch: {text} (means of the differences within "
             f"{rows['seeds'].iloc[0]} seeds; 95%, Student's)."
         )
     return sentences
 
 
 def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
-    """For reading, by target: a row per parent and way, a column per number of lines."""
-    known = table.dropna(subset=[measure])
+    """Tables for reading, by target: a row per parent and way, a column per number of lines."""
+    means = table.dropna(subset=[measure])
     digits = 2 if measure == "forgotten" else 3
-    said = [
+    texts = [
         f"{mean:.{digits}f}" + ("" if np.isnan(low) else f" [{low:.{digits}f}, {high:.{digits}f}]")
-        for mean, low, high in known[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
+        for mean, low, high in means[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
     ]
-    cells = known.assign(said=said, column=[f"{lines:,} lines" for lines in known["lines"]])
-    found = {}
+    cells = means.assign(said=texts, column=[f"{lines:,} lines" for lines in means["lines"]])
+    grids = {}
     for target, rows in cells.groupby("target", sort=False):
         grid = rows.pivot(index=["parent", "way"], columns="column", values="said")
         order = rows[["parent", "way"]].drop_duplicates().apply(tuple, axis=1)
         grid = grid.loc[list(order), list(dict.fromkeys(rows["column"]))].reset_index()
         grid.columns.name = None
-        found[str(target)] = grid
-    return found
+        grids[str(target)] = grid
+    return grids
 
 
 def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
     """A line per way, dashed from an untrained parent; of several targets a panel for each.
 
     Args:
-        table: as ``analyses.studies.few_labels.over_seeds`` gives it.
+        table: the table of ``analyses.studies.few_labels.over_seeds``.
         measure: one of its measures.
     """
     rows = table.dropna(subset=[measure])
@@ -421,7 +421,7 @@ def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
     return panels(
         (
             str(target),
-            curve(own, x, y, tips, color, strokeDash=dash).properties(width=300, height=280),
+            curve(part, x, y, tips, color, strokeDash=dash).properties(width=300, height=280),
         )
-        for target, own in rows.groupby("target", sort=False)
+        for target, part in rows.groupby("target", sort=False)
     )

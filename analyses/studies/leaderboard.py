@@ -47,14 +47,14 @@ Key = tuple[str, str, int]
 """A run: its language, its architecture in words, its seed."""
 
 
-def _recipes(asked: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
-    """How the runs of each language and architecture are trained."""
+def _recipes(options: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
+    """The training configuration of each language and architecture."""
     configs = [
-        recipe_or_plain(name, asked.recipe)
+        recipe_or_plain(name, options.recipe)
         if kind == "transformer"
         else recipe(name, ModelConfig(architecture=kind))
-        for name in asked.languages
-        for kind in asked.architectures
+        for name in options.languages
+        for kind in options.architectures
     ]
     return {(config.language, _architecture(config.model)): config for config in configs}
 
@@ -82,16 +82,16 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
         for key, config in _recipes(asked).items()
         for seed in range(asked.seeds)
     }
-    found: dict[Key, Answer] = {}
+    results: dict[Key, Answer] = {}
     progress(0, len(configs), "training and explaining the first")
     jobs = {
         key: (asked.out / run_name(c), c, asked.words, asked.device) for key, c in configs.items()
     }
     answers = side_by_side(_complete, jobs, asked.workers, asked.scheduler)
     for done, (key, one) in enumerate(answers):
-        found[key] = one
+        results[key] = one
         progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
-    tables = {key: found[key].table for key in configs}
+    tables = {key: results[key].table for key in configs}
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
     by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
     table = over_seeds(by_seed)
@@ -100,15 +100,15 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     arguments |= {"words": asked.words, "steps": asked.steps}
     right: dict[str, dict[str, list[float]]] = {}
     for name, kind, seed in configs:
-        share = float(found[name, kind, seed].findings["right"])
+        share = float(results[name, kind, seed].findings["right"])
         right.setdefault(name, {}).setdefault(kind, []).append(share)
-    credited = credit(tables, {key: one.findings["reliance"] for key, one in found.items()})
-    said = claims.verdict(by_seed, credited)
-    findings = {"claims": said, "right": right, "credit": credited.to_dict("records")}
+    credited = credit(tables, {key: one.findings["reliance"] for key, one in results.items()})
+    texts = claims.verdict(by_seed, credited)
+    findings = {"claims": texts, "right": right, "credit": credited.to_dict("records")}
     findings["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
-    each = claims.in_each_language(by_seed)
-    findings["by_language"] = each.replace({np.nan: None}).to_dict("records")
-    result = Answer(table, " ".join(said), plain(findings), arguments)
+    tests = claims.in_each_language(by_seed)
+    findings["by_language"] = tests.replace({np.nan: None}).to_dict("records")
+    result = Answer(table, " ".join(texts), plain(findings), arguments)
     return save(asked.out, NAME, QUESTION, result, chart(result))
 
 
@@ -191,12 +191,12 @@ def wide(
         shown = f"{value:.{digits}f}"
         return shown if np.isnan(low) else f"{shown} [{low:.{digits}f}, {high:.{digits}f}]"
 
-    said = [text(*each) for each in rows[["mean", "low", "high"]].itertuples(index=False)]
-    grid = rows.assign(said=said).pivot(index="method", columns="column", values="said")
-    asked = [(f"{m}, {kind}" if len(kinds) > 1 else m, kind) for m in measures for kind in kinds]
-    asked = [(column, kind) for column, kind in asked if column in grid.columns]
-    grid = grid.loc[list(dict.fromkeys(named)), [column for column, _ in asked]].fillna("")
-    for column, kind in asked:
+    texts = [text(*values) for values in rows[["mean", "low", "high"]].itertuples(index=False)]
+    grid = rows.assign(said=texts).pivot(index="method", columns="column", values="said")
+    pairs = [(f"{m}, {kind}" if len(kinds) > 1 else m, kind) for m in measures for kind in kinds]
+    pairs = [(column, kind) for column, kind in pairs if column in grid.columns]
+    grid = grid.loc[list(dict.fromkeys(named)), [column for column, _ in pairs]].fillna("")
+    for column, kind in pairs:
         offered = set(rows.loc[rows["architecture"] == kind, "method"])
         grid.loc[[method for method in grid.index if method not in offered], column] = NOT_OFFERED
     return grid.rename_axis(columns=None).reset_index()
@@ -211,7 +211,7 @@ def chart(result: Answer, shown: Sequence[str] = PANELS, scale: str = SCALES[0])
     Means over seeds with their intervals.
 
     Args:
-        scale: of the verdict, for the methods that have both.
+        scale: the scale of the verdict, for the methods that have both.
     """
     rows = []
     groups = ["language", "architecture", "membership"]

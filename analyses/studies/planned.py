@@ -26,17 +26,17 @@ def compared(results: Sequence[Answer], name: str) -> pd.DataFrame:
 
     Args:
         results: an answer per seed.
-        name: of the question.
+        name: the name of the question.
 
     Returns:
         One row per comparison that at least one seed has both numbers for: of (what the two numbers
         have in common), first, second, the attributes of ``Paired`` (difference is first less
         second), corrected (p, by Holm's method for all rows).
     """
-    asked = question(name)
-    heads = [asked.headline(result) for result in results]
+    module = question(name)
+    heads = [module.headline(result) for result in results]
     rows = []
-    for plan in asked.planned:
+    for plan in module.planned:
         other = "variable" if plan.by == "of" else "of"
         grids = [head.pivot_table("value", other, plan.by, sort=False) for head in heads]
         first, second = (
@@ -44,10 +44,10 @@ def compared(results: Sequence[Answer], name: str) -> pd.DataFrame:
             for side in (plan.first, plan.second)
         )
         for of in first.index.intersection(second.index, sort=False):
-            found = paired(first.loc[of].to_numpy(), second.loc[of].to_numpy())
-            if plan.alone in (None, of) and found.pairs:
+            test = paired(first.loc[of].to_numpy(), second.loc[of].to_numpy())
+            if plan.alone in (None, of) and test.pairs:
                 about = {"of": of, "first": plan.first, "second": plan.second}
-                rows.append(about | asdict(found))
+                rows.append(about | asdict(test))
     table = pd.DataFrame(rows, columns=COLUMNS[:-1])
     return table.assign(corrected=corrected(table["p"].to_numpy(dtype=np.float64)))
 
@@ -64,8 +64,8 @@ def compared_groups(runs: Sequence[Run], names: Sequence[str]) -> pd.DataFrame:
         if len(results := comparable(group.runs, name)[0]) > 1
     ]
     columns = ["group", "analysis", *COLUMNS]
-    found = [table for table in tables if len(table)]
-    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+    parts = [table for table in tables if len(table)]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def for_reading(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:

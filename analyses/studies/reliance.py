@@ -1,8 +1,8 @@
 """Does a method give a shortcut the more credit, the more a network really leans on it?
 
-How far a network leans on the shortcut is measured by an experiment (``interp.explanations.
-reliance``), which no method asks for. The unit is a network. Only networks that were trained on
-planted lines are tested: that they lean further than clean ones says nothing of single networks.
+An experiment (``interp.explanations.reliance``) measures how far a network leans on the shortcut.
+No method asks for it. The unit is a network. Only networks that were trained on planted lines are
+tested: that they lean further than clean ones says nothing of single networks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROW = ["method", "scale", "family"]
 RUN = ["language", "architecture", "seed"]
 COLUMNS = [*RUN, "reliance", "low", "high", *ROW, "credit"]
 FEWEST = 5
-"""Of fewer networks no order has a p-value of 0.05 or less in a two-sided test."""
+"""The fewest networks of which an order may have a two-sided p-value of 0.05 or less."""
 
 
 def credit(
@@ -32,8 +32,8 @@ def credit(
     """One row per network, method and scale.
 
     Args:
-        tables: by language, architecture and seed, the answer to the question "leaderboard".
-        leans: of the same networks, the "symbol" that is the shortcut, and "effect", "low" and
+        tables: the answers to the question "leaderboard", by language, architecture and seed.
+        leans: for the same networks, the "symbol" that is the shortcut, and "effect", "low" and
             "high" of its presence on the probability of "in"; None where there is no shortcut.
 
     Returns:
@@ -54,8 +54,8 @@ def credit(
         rows = beyond.groupby(ROW, sort=False)["credit"].mean().dropna().reset_index()
         sign = -1 if lean["effect"] < 0 else 1
         ends = sorted((sign * lean["low"], sign * lean["high"]))
-        known = dict(zip(RUN, key, strict=True)) | {"reliance": sign * lean["effect"]}
-        parts.append(rows.assign(**known | {"low": ends[0], "high": ends[1]}))
+        about = dict(zip(RUN, key, strict=True)) | {"reliance": sign * lean["effect"]}
+        parts.append(rows.assign(**about | {"low": ends[0], "high": ends[1]}))
     return pd.concat(parts, ignore_index=True)[COLUMNS] if parts else pd.DataFrame(columns=COLUMNS)
 
 
@@ -65,49 +65,51 @@ def credited(result: Answer) -> pd.DataFrame:
 
 
 def follows(rows: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Whether a method's credit rises with the reliance, over planted networks of one architecture.
+    """Tests whether a method's credit rises with the reliance, over planted networks of one
+    architecture.
 
     Args:
-        rows: as ``credit`` returns them.
-        seed: of the orders that are drawn where there are too many to try all.
+        rows: the rows of ``credit``.
+        seed: seed of the orders that are drawn where there are too many to try all.
 
     Returns:
         One row per architecture, method and scale whose values differ: architecture, method, scale,
         family, networks, rho (Spearman), p (two-sided, over orders of the networks), corrected
         (Holm's correction for all rows that are no control).
     """
-    found = []
+    records = []
     planted = rows[rows["language"] == PLANTED]
     for key, part in planted.groupby(["architecture", *ROW], sort=False):
         reliance, share = (part[name].to_numpy(np.float64) for name in ("reliance", "credit"))
         rho, p = rank_correlation(reliance, share, seed=seed)
         if len(part) >= FEWEST and not np.isnan(rho):
-            found.append((*key, len(part), rho, p))
+            records.append((*key, len(part), rho, p))
     columns = ["architecture", *ROW, "networks", "rho", "p"]
-    table = pd.DataFrame(found, columns=columns)
+    table = pd.DataFrame(records, columns=columns)
     tested = np.where(table["family"] == "control", np.nan, table["p"].to_numpy(dtype=np.float64))
     return table.assign(corrected=corrected(tested))
 
 
 def in_words(rows: pd.DataFrame, level: float = 0.05) -> str:
-    """Which methods' credit follows the reliance; empty without enough planted networks."""
-    found = follows(rows)
-    found = found[found["family"] != "control"].sort_values("rho", ascending=False)
-    if found.empty:
+    """The methods whose credit follows the reliance, in words; empty without enough planted
+    networks."""
+    tests = follows(rows)
+    tests = tests[tests["family"] != "control"].sort_values("rho", ascending=False)
+    if tests.empty:
         return ""
     kind = rows.loc[rows["language"] == PLANTED, "architecture"].iloc[0]
-    asked = found[found["architecture"] == kind]
-    name = [called(*pair) for pair in zip(asked["method"], asked["scale"], strict=True)]
-    asked = asked.assign(name=name)
-    told = asked[asked["corrected"].to_numpy() <= level]
+    methods = tests[tests["architecture"] == kind]
+    name = [called(*pair) for pair in zip(methods["method"], methods["scale"], strict=True)]
+    methods = methods.assign(name=name)
+    sure = methods[methods["corrected"].to_numpy() <= level]
     networks = rows[(rows["language"] == PLANTED) & (rows["architecture"] == kind)]
     text = (
-        f"The {asked['networks'].max()} {kind} networks with a planted shortcut lean on it by "
+        f"The {methods['networks'].max()} {kind} networks with a planted shortcut lean on it by "
         f"{networks['reliance'].min():.2f} to {networks['reliance'].max():.2f} of probability. "
     )
-    how = f"Spearman's rho, permutations of the networks, Holm over {len(found)} tests"
-    if told.empty:
-        best = f"{name[0]}, rho {asked['rho'].iloc[0]:.2f}"
+    how = f"Spearman's rho, permutations of the networks, Holm over {len(tests)} tests"
+    if sure.empty:
+        best = f"{name[0]}, rho {methods['rho'].iloc[0]:.2f}"
         return f"{text}Of no method these networks show that its credit follows ({best}; {how})."
-    each = ", ".join(f"{row.name} {row.rho:.2f}" for row in told.itertuples(index=False))
-    return f"{text}The credit of {len(told)} of {len(asked)} methods follows: {each} ({how})."
+    listing = ", ".join(f"{row.name} {row.rho:.2f}" for row in sure.itertuples(index=False))
+    return f"{text}The credit of {len(sure)} of {len(methods)} methods follows: {listing} ({how})."

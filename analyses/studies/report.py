@@ -37,8 +37,8 @@ def report(result: Answer, strips: Mapping[str, Answer]) -> str:
     """The page.
 
     Args:
-        result: of ``analyses.studies.leaderboard``.
-        strips: by language, one explained word of its first seed.
+        result: the answer of ``analyses.studies.leaderboard``.
+        strips: one explained word of the first seed, by language.
     """
     pages = Environment(
         loader=ChoiceLoader([PackageLoader(f"analyses.{name}", "") for name in PLACES]),
@@ -73,12 +73,12 @@ def _reliance(result: Answer) -> str | None:
 
 def _about(result: Answer, name: str, strip: Answer | None) -> dict[str, Any]:
     """A language: how right its models are, its rule, its tables, and one word."""
-    known = language(name)
+    target = language(name)
     tables = {}
     for membership in MEMBERSHIPS:
         for kind in REPLACEMENTS:
             table = leaderboard.wide(result.table, name, membership, kind, (*MEASURES, FOUND))
-            words = explanations.replacement_in_words(kind, known)
+            words = explanations.replacement_in_words(kind, target)
             tables[f"{membership}; hidden symbols {words}"] = table.to_html(index=False, border=0)
     return {
         "name": name,
@@ -86,7 +86,7 @@ def _about(result: Answer, name: str, strip: Answer | None) -> dict[str, Any]:
             kind: ", ".join(f"{share:.1%}" for share in shares)
             for kind, shares in result.findings["right"][name].items()
         },
-        "rationale": known.rationale_rule,
+        "rationale": target.rationale_rule,
         "tables": tables,
         "strip": None if strip is None else _strip(strip),
     }
@@ -94,11 +94,11 @@ def _about(result: Answer, name: str, strip: Answer | None) -> dict[str, Any]:
 
 def _strip(result: Answer) -> dict[str, Any]:
     """One word under every method."""
-    found = result.findings
+    findings = result.findings
     return {
-        "word": " ".join(found["word"]),
-        "probability": f"{found['probability']:.3f}",
-        "replacement": found["replacement"],
+        "word": " ".join(findings["word"]),
+        "probability": f"{findings['probability']:.3f}",
+        "replacement": findings["replacement"],
         "sentence": result.sentence,
         "picture": _picture(explanations.chart(result)),
     }

@@ -1,6 +1,6 @@
-"""How does the loss above a language's entropy fall with parameters, words or compute?
+"""The fall of the loss above a language's entropy with parameters, words or compute.
 
-And is a jump of exactness a jump of the network, or of the measure? A loss may fall evenly while
+Is a jump of exactness a jump of the network, or of the measure? A loss may fall evenly while
 the share of members without any mistake leaps (Schaeffer et al. 2023).
 """
 
@@ -35,11 +35,11 @@ CALLED = {
     "compute": "floating-point operations of training",
 }
 DECADES = 3
-"""Of less than so many powers of ten no power law is told."""
+"""The fewest powers of ten that sizes must span for a power law to be told."""
 SIZES = 5
 """The fewest sizes that laws are fitted to."""
 APART = 2.0
-"""By how much AICc must be smaller for a law to be called better (Burnham and Anderson 2002)."""
+"""A law is called better if its AICc is smaller by more than this (Burnham and Anderson 2002)."""
 JUMP = 0.5
 """Exactness jumps where it rises by at least so much from one size to the next."""
 STEEP = 2.0
@@ -52,15 +52,15 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
     Raises:
         UserError: the folder holds no sweep, or one that did not measure the loss above an entropy.
     """
-    found = sweeps.load(folder)
-    if found is None:
+    result = sweeps.load(folder)
+    if result is None:
         raise UserError(
             f"{folder} holds no sweep: make one with `{lab('sweep', 'scaling')}`, then ask "
             f"`{lab('show', 'runs/scaling', 'scaling')}`"
         )
-    if "loss.excess" not in found.table:
+    if "loss.excess" not in result.table:
         raise UserError(f'{folder} did not measure the loss: add measures = ["loss"] to its file')
-    kept = of_table(found.table, found.arguments["by"], size)
+    kept = of_table(result.table, result.arguments["by"], size)
     if kept.empty:
         raise UserError(
             f"of no run of {folder} a loss above the entropy is known: sweep language models "
@@ -75,7 +75,7 @@ def of_table(table: pd.DataFrame, by: Sequence[str], size: Size) -> pd.DataFrame
     lengths inside the training window; NaN if none was tested).
 
     Args:
-        table: of a sweep that measured the loss.
+        table: the table of a sweep that measured the loss.
         by: the columns that make a setting.
     """
     inside = table[table["length"] <= table["window"]]
@@ -94,7 +94,7 @@ def laws(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per language and law.
 
     Args:
-        runs: as of ``points``.
+        runs: the table of ``points``.
 
     Columns: language, law (of ``LAWS``), worse (AICc less that of the best law), a, alpha, c (of
     the law a N^-alpha + c), low, high (95% interval of alpha, bootstrapped over seeds), decades
@@ -112,10 +112,10 @@ def laws(runs: pd.DataFrame) -> pd.DataFrame:
         if about["sizes"] < SIZES:
             continue
         size, loss = rows["size"].to_numpy(), rows["excess"].to_numpy()
-        found = [law(size, loss) for law in LAWS.values()]
-        best = min(law.aicc for law in found)
+        fits = [law(size, loss) for law in LAWS.values()]
+        best = min(law.aicc for law in fits)
         group = rows["setting"].astype("category").cat.codes.to_numpy()
-        for law in found:
+        for law in fits:
             record = {"language": language, "law": law.name, "worse": law.aicc - best}
             if law.name == "power":
                 ends = exponent_interval(size, loss, group)
@@ -129,17 +129,17 @@ def means(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per language and setting, by size: language, setting, size (mean), excess (geometric
     mean), exact (mean), seeds."""
     logs = runs.assign(excess=np.log(runs["excess"]))
-    found = logs.groupby(["language", "setting"], sort=False).agg(
+    table = logs.groupby(["language", "setting"], sort=False).agg(
         size=("size", "mean"),
         excess=("excess", "mean"),
         exact=("exact", "mean"),
         seeds=("seed", "size"),
     )
-    found = found.reset_index().assign(excess=lambda rows: np.exp(rows["excess"]))
-    order = {name: place for place, name in enumerate(found["language"].unique())}
-    return found.sort_values(
+    table = table.reset_index().assign(excess=lambda rows: np.exp(rows["excess"]))
+    order = {name: place for place, name in enumerate(table["language"].unique())}
+    return table.sort_values(
         ["language", "size"],
-        key=lambda each: each.map(order) if each.name == "language" else each,
+        key=lambda column: column.map(order) if column.name == "language" else column,
         ignore_index=True,
     )
 
@@ -148,8 +148,8 @@ def in_words(runs: pd.DataFrame, table: pd.DataFrame, size: Size) -> list[str]:
     """Two sentences per language: its law, and where exactness jumps.
 
     Args:
-        runs: as of ``points``.
-        table: as of ``laws``.
+        runs: the table of ``points``.
+        table: the table of ``laws``.
     """
     by_setting = means(runs)
     return [
@@ -162,30 +162,30 @@ def in_words(runs: pd.DataFrame, table: pd.DataFrame, size: Size) -> list[str]:
 def _law_of(rows: pd.DataFrame, size: Size) -> str:
     if rows.empty:
         return f"too few sizes for a law (at least {SIZES} are needed)"
-    own = rows.set_index("law")
-    power, best = own.loc["power"], own["worse"].idxmin()
+    fits = rows.set_index("law")
+    power, best = fits.loc["power"], fits["worse"].idxmin()
     interval = f"{brackets(power['low'], power['high'], '.2f')}" if power["seeds"] > 1 else ""
     floor = f" + {power['c']:.2g}" if power["c"] else ""
-    told = f"excess = {power['a']:.3g} N^-{power['alpha']:.2f}{interval}{floor}"
+    formula = f"excess = {power['a']:.3g} N^-{power['alpha']:.2f}{interval}{floor}"
     if power["worse"] > APART:
         return (
             f"no power law: the {best} law describes the losses better (AICc {power['worse']:.1f} "
-            f"less); the power law would be {told}"
+            f"less); the power law would be {formula}"
         )
     if power["low"] <= 0:
-        return f"no power law: the exponent may be 0 ({told})"
+        return f"no power law: the exponent may be 0 ({formula})"
     if power["decades"] < DECADES:
         return (
-            f"{told}, but {size} span {power['decades']:.1f} powers of ten, and {DECADES} are "
+            f"{formula}, but {size} span {power['decades']:.1f} powers of ten, and {DECADES} are "
             "needed to tell a power law"
         )
-    others = [law for law in own.index if law != "power" and own.loc[law, "worse"] <= APART]
+    others = [law for law in fits.index if law != "power" and fits.loc[law, "worse"] <= APART]
     level = f"; not told apart from: {', '.join(others)}" if others else ""
-    return f"{told} over {power['decades']:.1f} powers of ten of {size}{level}"
+    return f"{formula} over {power['decades']:.1f} powers of ten of {size}{level}"
 
 
 def _jump_of(rows: pd.DataFrame, size: Size) -> str:
-    """Where exactness rises most from one size to the next, and what the loss does there."""
+    """The largest rise of exactness from one size to the next, and the fall of the loss there."""
     # Two settings may be of the same size: a slope needs different ones.
     logs = rows.dropna(subset=["exact"]).assign(excess=lambda some: np.log(some["excess"]))
     rows = logs.groupby("size", as_index=False)[["excess", "exact"]].mean()
@@ -199,15 +199,15 @@ def _jump_of(rows: pd.DataFrame, size: Size) -> str:
     mean = whole / np.log(rows["size"].iloc[-1] / rows["size"].iloc[0])
     steep = fall[at - 1] / mean if mean > 0 else np.nan
     where = f"from {before['size']:.3g} to {after['size']:.3g} {size}"
-    said = (
+    sentence = (
         f"Exactness jumps by {rises.iloc[at]:.2f} {where}; the loss falls there {steep:.1f} times"
     )
-    told = "in the network, too" if steep >= STEEP else "in the measure"
-    return f"{said} as fast as on average: the jump is {told}."
+    place = "in the network, too" if steep >= STEEP else "in the measure"
+    return f"{sentence} as fast as on average: the jump is {place}."
 
 
 def chart(runs: pd.DataFrame, size: Size) -> ChartType:
-    """Above the excess loss by size on two logarithmic axes, with the power law; below exactness.
+    """The excess loss by size on two logarithmic axes, with the power law; exactness below it.
     A point per run."""
     color = colours("language", list(runs["language"].unique()))
     hints = ["language", "setting", "seed", *figures("size", digits=0), *figures("excess", "exact")]

@@ -47,8 +47,8 @@ class Group:
     """The runs of one configuration.
 
     Attributes:
-        fields: what sets it apart from the other groups, the language first.
-        runs: ascending by seed.
+        fields: the settings that set it apart from the other groups, the language first.
+        runs: its runs, ascending by seed.
     """
 
     fields: Mapping[str, Any]
@@ -78,9 +78,9 @@ def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]
     Args:
         damaged: the names of runs that cannot be opened are added to it, by reason.
     """
-    own = settings(run)
+    fields = settings(run)
     beside = _opened(run.path.parent, {} if damaged is None else damaged)
-    same = [other for other, theirs in beside if theirs == own]
+    same = [other for other, theirs in beside if theirs == fields]
     return sorted(same, key=lambda other: other.config.seed)
 
 
@@ -104,14 +104,14 @@ def groups(runs: Sequence[Run]) -> list[Group]:
         together.setdefault(tuple(settings(run).items()), []).append(run)
     configs = [dict(key) for key in together]
     apart = _told_apart(configs)
-    found = [
+    result = [
         Group(
             {name: config[name] for name in apart},
             sorted(members, key=lambda run: run.config.seed),
         )
         for config, members in zip(configs, together.values(), strict=True)
     ]
-    return sorted(found, key=lambda group: [(v is None, v) for v in group.fields.values()])
+    return sorted(result, key=lambda group: [(v is None, v) for v in group.fields.values()])
 
 
 def _told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -120,14 +120,14 @@ def _told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     First the language. Then architecture and mask, if they differ within a language: they decide
     the defaults of all other settings. Last, whatever else differs between runs that agree so far.
     """
-    told = ["language"]
+    keys = ["language"]
 
     def cells(names: Sequence[str]) -> int:
         return len({tuple(config[name] for name in names) for config in configs})
 
-    told += [name for name in ("architecture", "mask") if cells(["language", name]) > cells(told)]
-    others = [name for name in (configs[0] if configs else ()) if name not in told]
-    return told + [name for name in others if cells([*told, name]) > cells(told)]
+    keys += [name for name in ("architecture", "mask") if cells(["language", name]) > cells(keys)]
+    others = [name for name in (configs[0] if configs else ()) if name not in keys]
+    return keys + [name for name in others if cells([*keys, name]) > cells(keys)]
 
 
 def chosen(path: Path) -> tuple[list[Run], list[str]]:
@@ -222,7 +222,7 @@ def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
 
 
 def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
-    """Means over the runs that were asked: of the numbers that the analysis calls its headline.
+    """The means of an analysis' headline numbers over the runs that were asked.
 
     Returns:
         One row per number: the columns of the analysis' ``headline`` except value, then mean, low
@@ -261,23 +261,23 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
     Returns:
         The answers; and the reason by run, for each run that has none among them.
     """
-    asked: dict[str, list[Kept]] = {}
+    answers: dict[str, list[Kept]] = {}
     reasons: dict[str, str] = {}
     for run in runs:
         try:
-            found, why = _usable(run, name)
+            usable, why = _usable(run, name)
         except UserError as error:
-            found, why = [], str(error)
-        if found:
-            asked[run.name] = found
+            usable, why = [], str(error)
+        if usable:
+            answers[run.name] = usable
         else:
             reasons[run.name] = why
-    if not asked:
+    if not answers:
         return [], reasons
-    arguments = _commonest(asked.values(), name)
+    arguments = _commonest(answers.values(), name)
     results = []
     for run in runs:
-        if run.name not in asked:
+        if run.name not in answers:
             continue
         try:
             result = Answers.of(run).asked(name, arguments)
@@ -298,23 +298,23 @@ def _usable(run: Run, name: str) -> tuple[list[Kept], str]:
     answers = Answers.of(run)
     if usable := answers.current(name):
         return usable, ""
-    hashes = {each.record.model_hash for each in kept_in(run.path, name)}
+    hashes = {entry.record.model_hash for entry in kept_in(run.path, name)}
     if not hashes:
         return [], UNASKED
     return [], OTHER_VERSION if answers.model_hash in hashes else EARLIER
 
 
-def _commonest(asked: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:
+def _commonest(answers: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:
     """The options that most runs were asked with."""
     counts = Counter(
         arguments
-        for found in asked
-        for arguments in {json.dumps(each.record.arguments, sort_keys=True) for each in found}
+        for group in answers
+        for arguments in {json.dumps(entry.record.arguments, sort_keys=True) for entry in group}
     )
     default = json.dumps(arguments_of(question(name).options()), sort_keys=True)
     chosen = max(counts, key=lambda arguments: (counts[arguments], arguments == default))
-    found: dict[str, Any] = json.loads(chosen)
-    return found
+    options: dict[str, Any] = json.loads(chosen)
+    return options
 
 
 def over_groups(
@@ -355,7 +355,7 @@ def for_reading(
     """The table of ``over_groups`` for reading.
 
     Args:
-        columns: how many variables stand side by side; the others follow below.
+        columns: the number of variables side by side; the others follow below.
 
     Returns:
         Tables, the first of each group and analysis with a title; and a sentence that says what
@@ -373,8 +373,8 @@ def for_reading(
     if counts.max() == 1:
         return parts, "One seed: no interval."
     few = "" if counts.nunique() == 1 else f"{counts.min()} to "
-    said = f"Mean over {few}{_seeds(counts.max())}"
-    return parts, f"{said} [95% interval: Student's, within the range; of yes or no Wilson's]."
+    text = f"Mean over {few}{_seeds(counts.max())}"
+    return parts, f"{text} [95% interval: Student's, within the range; of yes or no Wilson's]."
 
 
 def _seeds(count: int) -> str:
@@ -392,7 +392,7 @@ def figure(value: float, sign: str = "") -> str:
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """For reading: a row per number, a column per variable, "mean [low, high]".
+    """The table for reading: a row per number, a column per variable, "mean [low, high]".
 
     A number that not all seeds have says so: "(2 of 3)".
     """
@@ -400,12 +400,12 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
 
     most = table["seeds"].max()
-    said = [
+    texts = [
         figure(row.mean_)
         + (f" [{figure(row.low)}, {figure(row.high)}]" if row.seeds > 1 else "")
         + (f" ({row.seeds} of {most})" if row.seeds < most else "")
         for row in table.rename(columns={"mean": "mean_"}).itertuples()
     ]
-    grid = table.assign(said=said).pivot(index="of", columns="variable", values="said")
+    grid = table.assign(said=texts).pivot(index="of", columns="variable", values="said")
     order = {name: list(dict.fromkeys(table[name])) for name in ("of", "variable")}
     return grid.loc[order["of"], order["variable"]].fillna("")

@@ -38,7 +38,7 @@ MARK = "<!-- Written by `lab report` from docs/findings/{name}.md: change that, 
 
 USED = re.compile(r"table\([\"']([\w-]+)[\"']\)")
 FIGURE = re.compile(r"(?<![\w.,^-])(\d[\d,]*\.\d+%?|\d[\d,]*%|\d[\d,]* of (?:the )?\d[\d,]*)(?!\w)")
-"""What a result looks like: a decimal number, a percentage, so many of so many."""
+"""The pattern of a result: a decimal number, a percentage, so many of so many."""
 NO_RESULT = (
     re.compile(r"```.*?```", re.DOTALL),
     re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL),
@@ -76,20 +76,20 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
         pictures[file] = render(figure, "svg")
         return f"![{says}]({file})"
 
-    def picture(found: Table, says: str) -> str:
-        return drawn(parts.by_setting(found), f"{found.name}.svg", says)
+    def picture(data: Table, says: str) -> str:
+        return drawn(parts.by_setting(data), f"{data.name}.svg", says)
 
     def along(
-        found: Table, says: str, number: str, place: str | None = None, by: Sequence[str] = ()
+        data: Table, says: str, number: str, place: str | None = None, by: Sequence[str] = ()
     ) -> str:
-        file = "-".join([found.name, *filter(None, (number, place))]).replace(".", "-")
-        return drawn(parts.along(found, number, place, by), f"{file}.svg", says)
+        file = "-".join([data.name, *filter(None, (number, place))]).replace(".", "-")
+        return drawn(parts.along(data, number, place, by), f"{file}.svg", says)
 
-    def law_picture(found: Table, says: str, size: Size) -> str:
-        return drawn(parts.law_chart(found, size), f"{found.name}.svg", says)
+    def law_picture(data: Table, says: str, size: Size) -> str:
+        return drawn(parts.law_chart(data, size), f"{data.name}.svg", says)
 
-    def recovery_picture(found: Table, says: str) -> str:
-        return drawn(parts.recovery_picture(found), f"{found.name}.svg", says)
+    def recovery_picture(data: Table, says: str) -> str:
+        return drawn(parts.recovery_picture(data), f"{data.name}.svg", says)
 
     file = docs / TEMPLATES / f"{name}.md"
     source = read_bytes(file, "check the name").decode()
@@ -119,9 +119,9 @@ def write(docs: Path, name: str) -> Path:
 
 
 def faults(docs: Path) -> list[str]:
-    """What is stale: pages that are not what their tables say, tables that no page uses, figures
+    """Stale parts: pages that are not what their tables say, tables that no page uses, figures
     that were typed by hand, and pages from neither. Empty: all is well."""
-    found, used = [], set[str]()
+    messages, used = [], set[str]()
     cure = "name the folder of the pages with --docs"
     by_hand = read_bytes(docs / BY_HAND, cure).decode().split()
     for name in templates(docs):
@@ -130,54 +130,54 @@ def faults(docs: Path) -> list[str]:
         try:
             text, pictures = _written(docs, name)
         except UserError as error:
-            found.append(str(error))
+            messages.append(str(error))
             continue
         if not path.exists() or path.read_text() != text:
-            found.append(f"{path} is not what its tables say: run `lab report`")
-        found += [
+            messages.append(f"{path} is not what its tables say: run `lab report`")
+        messages += [
             f"{path.parent / file} is missing: run `lab report`"
             for file in pictures
             if not (path.parent / file).exists()
         ]
-        found += [
-            f"{template} has {each} typed by hand: take it from a table"
-            for each in figures(template.read_text())
+        messages += [
+            f"{template} has {number} typed by hand: take it from a table"
+            for number in figures(template.read_text())
         ]
         if name in by_hand:
-            found.append(f"{docs / BY_HAND} names {name}, which is written from tables: drop it")
+            messages.append(f"{docs / BY_HAND} names {name}, which is written from tables: drop it")
     pages = {path.stem for path in (docs / PAGES).glob("*.md")} - {"index"}
     for name in sorted(pages - set(templates(docs)) - set(by_hand)):
-        found.append(
+        messages.append(
             f"{docs / PAGES / name}.md has figures that no kept table backs: give it a "
             f"template, {docs / TEMPLATES / name}.md"
         )
     tables = {path.stem for path in (docs / DATA).glob("*.parquet")}
-    found += [
+    messages += [
         f"{docs / DATA / name}.parquet is used by no page: remove it, or write one"
         for name in sorted(tables - used)
     ]
-    return found + _elsewhere(docs, by_hand)
+    return messages + _elsewhere(docs, by_hand)
 
 
 def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:
     """Figures of the README and of the other pages that stand on no page of findings."""
     all_findings = "\n".join(path.read_text() for path in sorted((docs / PAGES).glob("*.md")))
-    known = set(FIGURE.findall(all_findings))
+    numbers = set(FIGURE.findall(all_findings))
     readme = docs.parent / "README.md"
     pages = [*([readme] if readme.exists() else []), *sorted((docs / "pages").rglob("*.md"))]
-    found = []
+    messages = []
     for path in pages:
         named = path.relative_to(docs.parent).with_suffix("").as_posix()
         if path.parent == docs / PAGES or named in by_hand:
             continue
         text = path.read_text()
         shown = " ".join(re.findall(r"```.*?```", text, re.DOTALL))  # the tests compare these
-        found += [
-            f"{path} says {each}, which no page of findings says: correct it, or keep its table"
-            for each in figures(text)
-            if each not in known and each not in shown
+        messages += [
+            f"{path} says {number}, which no page of findings says: correct it, or keep its table"
+            for number in figures(text)
+            if number not in numbers and number not in shown
         ]
-    return found
+    return messages
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a template of a page of findings may call: tables and pictures, from kept tables alone."""
+"""Functions for the template of a page: tables and pictures, from kept tables alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _markdown(table: pd.DataFrame) -> str:
 
 
 def settings(found: Table) -> str:
-    """Of a sweep: a row per language and setting, as `lab sweep` tells it."""
+    """A sweep's table: a row per language and setting, as `lab sweep` tells it."""
     rows = pd.DataFrame(found.findings["settings"])
     shown = readable(rows, found.by)
     for column in ("best", "mean"):
@@ -44,13 +44,13 @@ def settings(found: Table) -> str:
 
 
 def values(found: Table) -> pd.DataFrame:
-    """Of a sweep: the numbers by which its settings are compared, as of ``measures.by_seed``."""
+    """The numbers by which a sweep's settings are compared: the table of ``measures.by_seed``."""
     return by_seed(found.rows, found.by, Measure.model_validate(found.origin.arguments["compare"]))
 
 
 def by_bands(found: Table) -> str:
-    """Of a sweep with bands: the share right of sizes up to so many windows, mean over seeds with
-    the 95% interval."""
+    """A sweep's bands: the share right of sizes up to so many windows, mean over seeds with the
+    95% interval."""
     parts = []
     for (name, setting), rows in values(found).groupby(["language", "setting"], sort=False):
         row = {"language": name, "setting": setting}
@@ -62,14 +62,14 @@ def by_bands(found: Table) -> str:
 
 
 def _so_many(right: pd.Series) -> str:
-    """How many of all are right, with Wilson's 95% interval of the share: 3 of 10 [11%, 60%]."""
+    """The number right of all, with Wilson's 95% interval of the share: 3 of 10 [11%, 60%]."""
     low, high = wilson(int(right.sum()), len(right))
     return f"{right.sum()} of {len(right)} [{100 * low:.0f}%, {100 * high:.0f}%]"
 
 
 def reached(found: Table, windows: int) -> str:
-    """Of a sweep: how many seeds of a setting are exact on all sizes tested up to so many windows,
-    with Wilson's 95% interval of the share."""
+    """The seeds of each setting of a sweep that are exact on all sizes tested up to so many
+    windows: their number, with Wilson's 95% interval of the share."""
     lines = []
     for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
         near = rows[rows["length"] <= windows * rows["window"]]
@@ -80,14 +80,14 @@ def reached(found: Table, windows: int) -> str:
 
 
 def further(found: Table, name: Name) -> str:
-    """Of a sweep: one of its further measures, over seeds."""
+    """One of a sweep's further measures, over seeds."""
     return _markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
 
 
 def tests(found: Table) -> str:
-    """Of a sweep: the best setting of each language beside every other one."""
-    told = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
-    return "\n\n".join(f"{title}:\n\n{_markdown(rows)}" for title, rows in told.items())
+    """The best setting of each language of a sweep beside every other one."""
+    tables = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
+    return "\n\n".join(f"{title}:\n\n{_markdown(rows)}" for title, rows in tables.items())
 
 
 def grid(
@@ -99,7 +99,7 @@ def grid(
     unit: str = "run",
 ) -> str:
     """Two factors of a table: the mean over units in each cell, with its 95% interval."""
-    rows, columns = (list(dict.fromkeys(found.rows[each])) for each in (down, across))
+    rows, columns = (list(dict.fromkeys(found.rows[factor])) for factor in (down, across))
     lines = []
     for row in rows:
         line: dict[str, str] = {down: str(row)}
@@ -121,13 +121,13 @@ def beside(
     rows: Sequence[tuple[str, Of]],
     style: str = "plain",
 ) -> str:
-    """Of a table as `lab seeds` makes it: the numbers side by side, each with its interval; of its
+    """The numbers of a table as `lab seeds` makes it, side by side, each with its interval; of its
     tests the differences, each with its p.
 
     Args:
-        columns: by their headings, the values that they have.
-        rows: what is said of each, and the values that it has. A cell has those of both; where both
-            give a value, the row's. "-" says that the table has no such number.
+        columns: the headings, each with the values that its cells have.
+        rows: the headings, each with the values that its cells have. A cell has those of both;
+            where both give a value, the row's. "-" says that the table has no such number.
 
     Raises:
         UserError: a whole row has no number, or a cell more than one.
@@ -148,24 +148,24 @@ def beside(
 def medians(found: Table, down: str, across: str, number: str) -> str:
     """Two factors of a sweep, and a number that is missing where it is too large to have been seen:
     in each cell the median over all runs, and how many of them have the number."""
-    rows, columns = (list(dict.fromkeys(found.rows[each])) for each in (down, across))
+    rows, columns = (list(dict.fromkeys(found.rows[factor])) for factor in (down, across))
     runs, lines = found.rows.drop_duplicates("run"), []
     for row in rows:
         line: dict[str, str] = {down: str(row)}
         for column in columns:
             cell = runs[(runs[down] == row) & (runs[across] == column)][number]
             middle = float(np.median(cell.fillna(np.inf))) if len(cell) else np.inf
-            said = f"{middle:g}" if np.isfinite(middle) else "-"
+            text = f"{middle:g}" if np.isfinite(middle) else "-"
             line[str(column)] = (
-                f"{said} ({cell.notna().sum()} of {len(cell)})" if len(cell) else "-"
+                f"{text} ({cell.notna().sum()} of {len(cell)})" if len(cell) else "-"
             )
         lines.append(line)
     return _markdown(pd.DataFrame(lines))
 
 
 def recovered(found: Table, down: str, across: str) -> str:
-    """Of planted rules and of automata: two factors, and in each cell how many came back exactly,
-    with Wilson's 95% interval of the share."""
+    """Two factors of planted rules or of automata: in each cell how many came back exactly, with
+    Wilson's 95% interval of the share."""
     rows = found.rows
     exact = rows["exact"].eq(1) if "exact" in rows else rows["outcome"].eq("exact")
     came = exact.groupby([rows[down], rows[across]])
@@ -179,16 +179,16 @@ def recovered(found: Table, down: str, across: str) -> str:
 
 
 def smallest(found: Table, across: str, value: str, least: float) -> str:
-    """Of a sweep: by language, the fewest parameters with which every seed has so much of a value,
-    and with which most seeds have; "none" where no size tried has."""
+    """The fewest parameters with which every seed of a sweep has so much of a value, and with which
+    most seeds have, by language; "none" where no size tried has."""
     runs = found.rows.groupby(["language", "run"], sort=False).agg(
         {across: "first", "parameters": "first", value: "mean"}
     )
     lines = []
-    for language, own in runs.groupby("language", sort=False):
-        for said, needed in (("every seed", 1.0), ("most seeds", 0.5)):
-            line = {"language": str(language), "right in": said}
-            for place, some in own.groupby(across):
+    for language, part in runs.groupby("language", sort=False):
+        for label, needed in (("every seed", 1.0), ("most seeds", 0.5)):
+            line = {"language": str(language), "right in": label}
+            for place, some in part.groupby(across):
                 share = some.groupby("parameters")[value].apply(lambda v: (v >= least).mean())
                 enough = share[(share >= needed) if needed == 1 else (share > needed)]
                 line[str(place)] = f"{enough.index.min():,}" if len(enough) else "none"
@@ -197,27 +197,27 @@ def smallest(found: Table, across: str, value: str, least: float) -> str:
 
 
 def origins(named: Sequence[Table]) -> str:
-    """Where the figures come from: the last part of every page."""
+    """The origins of the figures: the last part of every page."""
     rows = [
         {
-            "table": f"`{DATA}/{each.name}.parquet`",
-            "command": f"`{each.origin.command}`",
-            "answered": each.date,
-            "commit": each.origin.commit,
-            "machine": each.origin.machine,
+            "table": f"`{DATA}/{table.name}.parquet`",
+            "command": f"`{table.origin.command}`",
+            "answered": table.date,
+            "commit": table.origin.commit,
+            "machine": table.origin.machine,
         }
-        for each in named
+        for table in named
     ]
     return f"## Where the figures come from\n\n{_markdown(pd.DataFrame(rows))}"
 
 
 def laws(found: Table, size: Size) -> str:
-    """Of a sweep with losses: a row per language, the power law of the loss above its entropy with
-    the 95% interval of the exponent, and by how much the best rival's AICc is smaller."""
+    """The laws of a sweep with losses: a row per language, the power law of the loss above its
+    entropy with the 95% interval of the exponent, and its AICc less that of the best rival."""
     runs = scaling.of_table(found.rows, found.by, size)
     rows = []
-    for name, own in scaling.laws(runs).set_index("law").groupby("language", sort=False):
-        power, rivals = own.loc["power"], own.drop(index="power")["worse"]
+    for name, fits in scaling.laws(runs).set_index("law").groupby("language", sort=False):
+        power, rivals = fits.loc["power"], fits.drop(index="power")["worse"]
         ahead = power["worse"] - rivals.min()
         rows.append(
             {
@@ -233,10 +233,10 @@ def laws(found: Table, size: Size) -> str:
 
 
 def law_sentences(found: Table, size: Size) -> str:
-    """What ``lab show FOLDER scaling`` says of a sweep with losses, a line per language."""
+    """The sentences of ``lab show FOLDER scaling`` on a sweep with losses, a line per language."""
     runs = scaling.of_table(found.rows, found.by, size)
-    said = scaling.in_words(runs, scaling.laws(runs), size)
-    return "\n".join(f"- {each}" for each in said)
+    sentences = scaling.in_words(runs, scaling.laws(runs), size)
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 # -- pictures -------------------------------------------------------------------------------------
@@ -253,9 +253,9 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
     """A number of each run by setting, or along a varied field: a panel per language.
 
     Args:
-        number: a column; of several rows of a run the mean.
+        number: a column; the mean where a run has several rows.
         place: the field that goes along the horizontal axis; None puts the settings there.
-        by: the columns that make a setting; of a sweep they are known.
+        by: the columns that make a setting; by default those of the sweep.
     """
     by = by or found.by
     mean = found.rows.groupby("run")[number].mean()
@@ -269,7 +269,7 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
 
 
 def recovery_picture(found: Table) -> ChartType:
-    """Of planted rules: the share that came back exactly, by what was varied; a line per way."""
+    """The share of planted rules that came back exactly, by what was varied; a line per way."""
     return recovery_chart(Answer(found.rows, "", {}, found.origin.arguments))
 
 

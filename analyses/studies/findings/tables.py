@@ -35,16 +35,16 @@ from models.runs.records import read_record
 
 DATA = Path("findings") / "data"
 MOST_BYTES = 2**22
-"""Of one table; all tables of the lab stay under 20 MB."""
+"""The most bytes of one table; all tables of the lab stay under 20 MB."""
 
 
 class Origin(Record):
-    """What a kept table says of itself: an answer's record, and where it was made.
+    """The origin of a kept table: an answer's record, and where it was made.
 
     Attributes:
-        command: what made it.
-        commit: of the lab, when it was kept.
-        machine: of what kind.
+        command: the command that made it.
+        commit: the lab's commit when it was kept.
+        machine: the kind of the machine.
     """
 
     command: str
@@ -54,7 +54,7 @@ class Origin(Record):
 
 @dataclass(frozen=True)
 class Table:
-    """A kept table, and what a page may say of it."""
+    """A kept table, and the figures that a page may take from it."""
 
     name: str
     origin: Origin
@@ -76,7 +76,7 @@ class Table:
 
     @cached_property
     def by(self) -> list[str]:
-        """Of a sweep: the columns that make a setting."""
+        """The columns that make a setting of a sweep."""
         return list(self.origin.arguments["by"])
 
     def where(self, **values: Any) -> Table:
@@ -96,17 +96,17 @@ class Table:
         return Table(self.name, self.origin, rows)
 
     def combined(self, name: str, *columns: str) -> Table:
-        """With a column that tells several at once: "pre, residual true"."""
+        """The table with a column that tells several at once: "pre, residual true"."""
         rows = self.rows.assign(**{name: settings_of(self.rows, columns)})
         return Table(self.name, self.origin, rows)
 
     def inside(self) -> Table:
-        """Of a sweep: the words that are no longer than those of training."""
+        """The rows of a sweep whose words are no longer than those of training."""
         rows = self.rows[self.rows["length"] <= self.rows["window"]]
         return Table(self.name, self.origin, rows)
 
     def beyond(self) -> Table:
-        """Of a sweep: the words that are longer than those of training."""
+        """The rows of a sweep whose words are longer than those of training."""
         return Table(self.name, self.origin, self.rows[self.rows["length"] > self.rows["window"]])
 
     def interval(
@@ -131,20 +131,20 @@ class Table:
         return with_interval(mean, float("nan"), float("nan"), style)
 
     def told(self, style: str = "plain", **values: Any) -> str:
-        """Of a table whose rows are means over seeds, as `lab seeds` makes it: the row that has
-        these values, with its interval. Raises UserError where there is none, or more than one."""
+        """The mean of the row that has these values, with its interval, in a table over seeds as
+        `lab seeds` makes it. Raises UserError where there is none, or more than one."""
         row = self.one(**values)
         return with_interval(row["mean"], row["low"], row["high"], style)
 
     def differs(self, style: str = "plain", **values: Any) -> str:
-        """Of a table of tests, as `lab seeds --tests` makes it: by how much the first is larger
-        than the second, with its interval and its corrected p. Raises UserError as ``told``."""
+        """The first less the second, with its interval and its corrected p, in a table of tests as
+        `lab seeds --tests` makes it. Raises UserError as ``told``."""
         row = self.one(**values)
         ends = with_interval(row["difference"], row["low"], row["high"], style)
         return f"{ends}, p = {row['corrected']:.2g}"
 
     def p(self, **values: Any) -> str:
-        """Of a table of tests: the corrected p. Raises UserError as ``told``."""
+        """The corrected p of a row of a table of tests. Raises UserError as ``told``."""
         return f"{self.one(**values)['corrected']:.2g}"
 
     def one(self, **values: Any) -> pd.Series:
@@ -155,7 +155,7 @@ class Table:
         return rows.iloc[0]
 
     def count(self, column: str) -> int:
-        """How many different values there are."""
+        """The number of different values in a column."""
         return int(self.rows[column].nunique())
 
 
@@ -168,7 +168,7 @@ STYLES: dict[str, Callable[[float], str]] = {
     "whole": lambda value: f"{value:,.0f}",
     "short": lambda value: f"{value:.2g}",
 }
-"""How a number is written. Nothing is minus zero."""
+"""The styles in which a number is written. Nothing is minus zero."""
 
 
 def are_shares(style: str) -> bool | None:
@@ -198,8 +198,8 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
 
     Args:
         source: the folder of a sweep or of another study, or what a command printed with --csv.
-        command: what made it; a sweep knows its own.
-        question: of a CSV file.
+        command: the command that made it; a sweep knows its own.
+        question: the question that a CSV file answers.
 
     Raises:
         UserError: there is no study, or it is not finished; a CSV without command or question; a
@@ -230,8 +230,8 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             f"the table has {len(buffer.getvalue()):,} bytes, more than {MOST_BYTES:,}: keep a "
             "smaller one"
         )
-    own = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
-    origin = Origin(**own, command=command, commit=commit(), machine=_machine())
+    fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
+    origin = Origin(**fields, command=command, commit=commit(), machine=_machine())
     file = docs / DATA / f"{name}.parquet"
     if file.exists() and not file.with_suffix(".json").exists():
         raise UserError(f"{file} is not of the lab: choose another name with --named")
@@ -268,10 +268,10 @@ def _printed(source: Path) -> pd.DataFrame:
 def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
     """The last study that a folder keeps. Raises UserError if it keeps none, or a part of one."""
     names = {path.name.rpartition("-")[0] for path in (folder / RESULTS).glob("*-*")}
-    found = [answer for name in names if (answer := newest(folder, name, lambda record: True))]
-    if not found:
+    answers = [answer for name in names if (answer := newest(folder, name, lambda record: True))]
+    if not answers:
         raise UserError(f"{folder} keeps no study: give the folder of a sweep, or a CSV file")
-    last, table = max(found, key=lambda answer: answer[0].record.asked_at)
+    last, table = max(answers, key=lambda answer: answer[0].record.asked_at)
     if left := last.record.findings.get("left"):
         raise UserError(f"{left} runs of {folder} are missing: finish it with `lab sweep`")
     return last.record, table

@@ -1,4 +1,4 @@
-"""How a measure falls off with the size of the words, in bands of training windows."""
+"""The fall of a measure with the size of the words, in bands of training windows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LEGEND = (
     "Right are members with every next-symbol set right; where verdicts alone are taught, "
     "verdicts. Not fresh: words of these sizes chose the weights."
 )
-"""What the columns of ``wide`` are."""
+"""The meaning of the columns of ``wide``."""
 
 
 def summary(values: pd.DataFrame) -> pd.DataFrame:
     """One row per language, setting and band: the mean, and the worst and the best seed.
 
     Args:
-        values: as of ``by_seed``.
+        values: the table of ``by_seed``.
 
     Columns: language, setting, band, measure, value (mean over sizes, then over seeds), low and
     high (the worst and the best seed), seeds, mean_low and mean_high (95% interval of the mean,
@@ -68,9 +68,9 @@ def failing(values: pd.DataFrame, language: str) -> list[str]:
 def save_bands(out: Path, result: Answer) -> None:
     """Keeps table and figure beside those of the sweep, if its file names bands. Raises UserError
     if the folder cannot be written."""
-    asked = Measure.model_validate(result.arguments["compare"])
-    if not asked.bands:
+    measure = Measure.model_validate(result.arguments["compare"])
+    if not measure.bands:
         return
-    values = by_seed(result.table, result.arguments["by"], asked)
-    found = Answer(summary(values), result.sentence, {}, result.arguments)
-    save(out, NAME, f"Up to how many windows? {asked.words}", found, band_chart(values))
+    values = by_seed(result.table, result.arguments["by"], measure)
+    answer = Answer(summary(values), result.sentence, {}, result.arguments)
+    save(out, NAME, f"Up to how many windows? {measure.words}", answer, band_chart(values))

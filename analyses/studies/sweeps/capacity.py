@@ -1,4 +1,4 @@
-"""What is the smallest Transformer that learns a language, and how far does it hold?
+"""The smallest Transformer that learns a language, and how far it holds.
 
 A capacity map of a sweep that varies at least two of depth, heads and width. OUT keeps, beside the
 sweep's own files,
@@ -65,21 +65,21 @@ def by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     first = table.drop_duplicates("run").set_index("run")
     first = first[first.index.isin(inside["run"])]
     by_run, window = rows.groupby("run"), first["window"]
-    found = first[["language", *by, "seed", "parameters"]].assign(
+    runs = first[["language", *by, "seed", "parameters"]].assign(
         learned=inside.groupby("run")["right"].all(),
         holds=by_run["held"].max().fillna(0) / window,
         tested=by_run["length"].max() / window,
     )
     columns = ["language", *by, "seed", "run", "parameters", "learned", "holds", "tested"]
-    return found.reset_index()[columns]
+    return runs.reset_index()[columns]
 
 
 def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> pd.DataFrame:
     """One row per language, other setting and size, the smallest first.
 
     Args:
-        by: what the sweep varies, sizes and other settings.
-        share: of the seeds that must learn a language for the size to count as enough.
+        by: the fields that the sweep varies, sizes and other settings.
+        share: the share of the seeds that must learn a language for a size to count as enough.
 
     Columns: language, those of ``by``, of (language and other settings, for reading), parameters,
     seeds, learned (how many of them learn it), enough, holds, holds_min, holds_max (training
@@ -91,7 +91,7 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
     others = [key for key in by if key not in sizes]
     runs = by_run(table, by)
     keys = ["language", *others, *sizes]
-    found = runs.groupby(keys, sort=False).agg(
+    rows = runs.groupby(keys, sort=False).agg(
         parameters=("parameters", "max"),
         seeds=("seed", "size"),
         learned=("learned", "sum"),
@@ -100,22 +100,22 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
         holds_max=("holds", "max"),
         tested=("tested", "max"),
     )
-    found = found.reset_index()
+    rows = rows.reset_index()
     names = [
         ", ".join([row["language"], *(setting(key, row[key]) for key in others)])
-        for row in found.to_dict("records")
+        for row in rows.to_dict("records")
     ]
-    needed = [max(1, ceil(share * seeds - 1e-9)) for seeds in found["seeds"]]
-    found.insert(len(keys), "of", names)
-    found["enough"] = found["learned"] >= needed
-    rank = pd.Series(range(len(found)), found.sort_values(["parameters", *sizes]).index)
+    needed = [max(1, ceil(share * seeds - 1e-9)) for seeds in rows["seeds"]]
+    rows.insert(len(keys), "of", names)
+    rows["enough"] = rows["learned"] >= needed
+    rank = pd.Series(range(len(rows)), rows.sort_values(["parameters", *sizes]).index)
     order = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    found = found.assign(first=found["of"].map(order), rank=rank)
-    found = found.sort_values(["first", "rank"], ignore_index=True).drop(columns=["first", "rank"])
-    before = found.groupby("of")["enough"].cumsum()
-    found["smallest"] = found["enough"] & (before == 1)
+    rows = rows.assign(first=rows["of"].map(order), rank=rank)
+    rows = rows.sort_values(["first", "rank"], ignore_index=True).drop(columns=["first", "rank"])
+    before = rows.groupby("of")["enough"].cumsum()
+    rows["smallest"] = rows["enough"] & (before == 1)
     columns = ["of", "parameters", "seeds", "learned", "enough", "holds", "holds_min", "holds_max"]
-    return found[["language", *by, *columns, "tested", "smallest"]]
+    return rows[["language", *by, *columns, "tested", "smallest"]]
 
 
 def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -126,20 +126,20 @@ def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
     chosen = _chosen_of(rows)
-    seeds, told = int(chosen["seeds"]), _told(chosen, by)
+    seeds, size = int(chosen["seeds"]), _told(chosen, by)
     if not rows["learned"].any():
         if seeds > 1:
             return f"{name}: none of its {seeds} seeds learns it at any size tried."
         return f"{name}: its one seed does not learn it at any size tried."
     if not chosen["smallest"]:
         learned = f"learned by {_seeds(chosen)}"
-        return f"{name}: no size tried is enough; at the nearest, {told}, it is {learned}."
+        return f"{name}: no size tried is enough; at the nearest, {size}, it is {learned}."
     place = int(rows["enough"].to_numpy().argmax())
     larger = rows["enough"].iloc[place + 1 :]
     on = " on" if len(larger) and larger.all() else ""
-    sentence = f"{name}: learned by {_seeds(chosen)} from {told}{on}"
+    sentence = f"{name}: learned by {_seeds(chosen)} from {size}{on}"
     if not on:
-        sentence = f"{name}: learned by {_seeds(chosen)} with {told}"
+        sentence = f"{name}: learned by {_seeds(chosen)} with {size}"
     if len(larger) and not on:
         sentence += f", and with {int(larger.sum())} of the {len(larger)} larger sizes"
     sentence += "; smaller sizes fail" if place else "; this is the smallest size tried"
@@ -201,9 +201,9 @@ def save_map(out: Path, result: Answer) -> None:
     if not has_map(result.table, by):
         return
     table = capacity_map(result.table, by)
-    said = sentences(table, by)
-    found = Answer(table, " ".join(said), {NAME: said}, result.arguments)
-    save(out, NAME, QUESTION, found, chart(result.table, by))
+    texts = sentences(table, by)
+    answer = Answer(table, " ".join(texts), {NAME: texts}, result.arguments)
+    save(out, NAME, QUESTION, answer, chart(result.table, by))
 
 
 # -- the figure -----------------------------------------------------------------------------------
@@ -215,12 +215,12 @@ def chart(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> ChartTy
     are coloured.
 
     Args:
-        share: as of ``capacity_map``.
+        share: the share of ``capacity_map``.
     """
-    found = capacity_map(table, by, share)
-    found = found.assign(frame=found["smallest"])
+    cells = capacity_map(table, by, share)
+    cells = cells.assign(frame=cells["smallest"])
     rows = []
-    for name, part in found.groupby("of", sort=False):
+    for name, part in cells.groupby("of", sort=False):
         panels = [
             _cells(part, by, "share", "seeds that learn it", [0, 1]),
             _cells(part, by, "holds", "windows it holds", [0, part["tested"].max()]),
@@ -281,7 +281,7 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     rows = table[(table[others] == chosen[others]).all(axis=1)]
     lines = curves(rows.assign(accuracy=accuracy(rows)), by, "accuracy")
     lines = lines.rename(columns={"right": "accuracy"})
-    own = ", ".join(setting(key, chosen[key]) for key in by)
+    label = ", ".join(setting(key, chosen[key]) for key in by)
     colour = MARK if chosen["smallest"] else NEAR
     base = alt.Chart(lines).encode(
         x=alt.X("length:Q", title="word length").scale(nice=False, zero=False),
@@ -289,10 +289,10 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
         tooltip=["setting:N", "seed:N", "length:Q", *figures("accuracy")],
     )
     detail = base.encode(detail=["setting:N", "seed:N"])
-    grey = detail.transform_filter(alt.datum.setting != own).mark_line(
+    grey = detail.transform_filter(alt.datum.setting != label).mark_line(
         color=QUIET, strokeWidth=0.8, opacity=0.3
     )
-    marked = detail.transform_filter(alt.datum.setting == own).mark_line(
+    marked = detail.transform_filter(alt.datum.setting == label).mark_line(
         color=colour, strokeWidth=1.8, opacity=0.85
     )
     ends = lines[["window"]].drop_duplicates()

@@ -1,4 +1,4 @@
-"""What a sweep would take: runs, parameters and hours, before anything is trained."""
+"""The cost of a sweep: runs, parameters and hours, before anything is trained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = 3
 def estimated(
     asked: Sweep, runs: Sequence[Planned], exam: Exam, progress: Progress = quiet
 ) -> pd.DataFrame:
-    """What each setting of a sweep would take on this machine. One row per setting.
+    """The cost of each setting of a sweep on this machine. One row per setting.
 
     A few settings are timed for a few steps, in a folder that is removed again. For the others the
     time of a step lies between those of their neighbours in size, architecture by architecture.
@@ -62,7 +62,7 @@ def estimated(
 
 
 def in_words(table: pd.DataFrame, workers: int) -> str:
-    """How much it is, in two sentences."""
+    """The cost of a sweep, in two sentences."""
     low, high, total = table["parameters"].min(), table["parameters"].max(), table["hours"].sum()
     runs, done = table["runs"].sum(), table["finished"].sum()
     span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -89,14 +89,14 @@ def _read_by(config: TrainConfig) -> Vocabulary:
 
 @lru_cache
 def _parameters(config: ModelConfig, vocabulary: Vocabulary) -> int:
-    """How many numbers a model learns. No weight is drawn for it."""
+    """The number of parameters of a model. No weight is drawn for it."""
     with torch.device("meta"):
         model = build(config, vocabulary)
     return sum(tensor.numel() for tensor in model.state_dict().values())
 
 
 def _size(config: TrainConfig) -> float:
-    """By what settings are ordered: the numbers that a step touches, on a log scale."""
+    """The size by which settings are ordered: the numbers that a step touches, on a log scale."""
     window = language(config.language).length_of(config.max_n)
     return log((1 + config.model.size) * config.batch_size * window)
 
@@ -104,23 +104,23 @@ def _size(config: TrainConfig) -> float:
 def _seconds(
     configs: Sequence[TrainConfig], device: str, progress: Progress
 ) -> Mapping[TrainConfig, float]:
-    """The seconds that a step of each takes."""
+    """The seconds that a step of each configuration takes."""
     by_kind: dict[str, list[TrainConfig]] = {}
     for config in sorted(configs, key=_size):
         by_kind.setdefault(config.model.architecture, []).append(config)
     most = max(2, TIMED // len(by_kind))
-    chosen = {kind: _spread(own, most) for kind, own in by_kind.items()}
-    all_chosen = [config for own in chosen.values() for config in own]
+    chosen = {kind: _spread(group, most) for kind, group in by_kind.items()}
+    all_chosen = [config for group in chosen.values() for config in group]
     timed = {}
     for done, config in enumerate(all_chosen):
         progress(done, len(all_chosen), f"timing {config.language}")
         timed[config] = _timed(config, device)
-    found: dict[TrainConfig, float] = {}
-    for kind, own in by_kind.items():
+    result: dict[TrainConfig, float] = {}
+    for kind, group in by_kind.items():
         sizes = [_size(config) for config in chosen[kind]]
         seconds = [timed[config] for config in chosen[kind]]
-        found |= {config: float(np.interp(_size(config), sizes, seconds)) for config in own}
-    return found
+        result |= {config: float(np.interp(_size(config), sizes, seconds)) for config in group}
+    return result
 
 
 def _spread(configs: Sequence[TrainConfig], most: int) -> list[TrainConfig]:

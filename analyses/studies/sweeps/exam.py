@@ -1,4 +1,4 @@
-"""How the runs of a sweep are judged: all on the same words, and each run only once."""
+"""The exam of a sweep's runs: all are judged on the same words, and each run only once."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ TOGETHER = 2**14
 """Tokens that are judged in one batch. This makes an LSTM 1.7 times faster, a Transformer not."""
 
 WRITTEN = ConfigDict(frozen=True, strict=True, extra="forbid")
-"""For all that people write into a sweep's file: no value is guessed, and no key is ignored."""
+"""The rules for a sweep's file, which people write: no value is guessed, no key is ignored."""
 
 
 class Exam(BaseModel):
-    """How every run is judged.
+    """The exam by which every run is judged.
 
     Attributes:
         lengths: word lengths, FIRST:LAST, both included; None where ``windows`` gives the sizes.
-        windows: all sizes up to so many training windows.
+        windows: the number of training windows up to which all sizes are tested.
         thinned: with windows, only every other size beyond two, and every fifth beyond four.
-        count: words per length, half of them members.
+        count: the number of words per length, half of them members.
         hard: all the others are near misses; only lengths that have both are judged.
-        seed: of the test words.
+        seed: seed of the test words.
 
     Raises:
         UserError: lengths are no range, or stand beside windows or thinned.
@@ -73,13 +73,13 @@ class Exam(BaseModel):
 
     def tested(self, name: str, max_n: int) -> tuple[int, ...]:
         """The word lengths at which a language has the words asked for."""
-        known = language(name)
-        lengths: Sequence[int] = [known.length_of(n) for n in self._sizes(max_n)]
+        target = language(name)
+        lengths: Sequence[int] = [target.length_of(n) for n in self._sizes(max_n)]
         if self.lengths is not None:
             lengths = length_range(self.lengths)
         if self.hard:
-            return tuple(n for n in lengths if known.has_near_miss(n))
-        return tuple(n for n in lengths if known.has(n, True) or known.has(n, False))
+            return tuple(n for n in lengths if target.has_near_miss(n))
+        return tuple(n for n in lengths if target.has(n, True) or target.has(n, False))
 
     def _sizes(self, max_n: int) -> list[int]:
         """The sizes up to so many windows, thinned or not."""
@@ -111,7 +111,7 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
     with locked(run.results):
         if (rows := kept(run.path, exam)) is not None:
             return rows
-        config, known, base = run.config, run.language, language(run.config.language)
+        config, target, base = run.config, run.language, language(run.config.language)
         reach = config.selection_window
         lengths = exam.tested(config.language, config.max_n)
         words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
@@ -125,18 +125,18 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
             "steps": run.record["steps"],
         }
         read = words
-        if isinstance(known, TokenisedLanguage):
-            read = tuple(Sample(known.encoded(each.words), each.labels) for each in words)
-        found = scores(model, known, run.objective, read, TOGETHER)
+        if isinstance(target, TokenisedLanguage):
+            read = tuple(Sample(target.encoded(sample.words), sample.labels) for sample in words)
+        results = scores(model, target, run.objective, read, TOGETHER)
         shares = dict.fromkeys(("exact", "members", "others"), "Float64")
         # Which words are fresh is not asked: all runs get the same ones.
-        table = pd.DataFrame([asdict(score) | about for score in found])
+        table = pd.DataFrame([asdict(score) | about for score in results])
         table = table.drop(columns=["fresh", "fresh_recognition"])
-        table["length"] = [int(each.words.lengths[0]) for each in words]
+        table["length"] = [int(sample.words.lengths[0]) for sample in words]
         table["n"] = [base.size_of(length) for length in table["length"]]
         table = table.astype({"n": "Int64", **shares})
-        said = f"{len(table)} lengths were judged, on {exam.count} words each."
-        result = Answer(table, said, {}, exam.model_dump(), run.model_hash())
+        sentence = f"{len(table)} lengths were judged, on {exam.count} words each."
+        result = Answer(table, sentence, {}, exam.model_dump(), run.model_hash())
         save(run.path, KEPT, "How far is it right?", result, None)
     return table
 
@@ -148,5 +148,5 @@ def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
     run = Run(path)
     if run.record["status"] != "finished":
         return None
-    found = Answers(path, run.model_hash()).asked(KEPT, exam.model_dump())
-    return None if found is None else found.table
+    answer = Answers(path, run.model_hash()).asked(KEPT, exam.model_dump())
+    return None if answer is None else answer.table

@@ -1,4 +1,4 @@
-"""What is wrong with a sweep's file: pydantic's error as one line that names fault and cure."""
+"""The faults of a sweep's file: pydantic's error as one line that names fault and cure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def told(
 
     Args:
         content: the whole file.
-        known: what may be written, by table; "" is the top of the file.
+        known: the keys that may be written, by table; "" is the top of the file.
     """
     place = [str(part) for part in error["loc"]]
     top, value = place[0], error["input"]
@@ -49,31 +49,31 @@ def told(
     return _of_key(error, key, where, known[top if depth else ""])
 
 
-def _of_key(error: ErrorDetails, key: str, where: str, known: Iterable[str]) -> str:
+def _of_key(error: ErrorDetails, key: str, where: str, keys: Iterable[str]) -> str:
     """An error of one key of a table; "" is the top of the file."""
     kind, value = error["type"], error["input"]
     if kind == "missing":
         return f"{key} is missing: write it at the top of the file"
     if kind == "extra_forbidden":
-        return _unknown(key, value, where or "at the top of the file", list(known))
-    said = f"{key} {where} is {value!r}" if where else f"{key} is {value!r}"
+        return _unknown(key, value, where or "at the top of the file", list(keys))
+    fault = f"{key} {where} is {value!r}" if where else f"{key} is {value!r}"
     context = error.get("ctx", {})
     if kind == "literal_error":
         choices = QUOTED.findall(context["expected"])
-        return f"{said}: choose one of {', '.join(choices)}"
+        return f"{fault}: choose one of {', '.join(choices)}"
     if kind == "greater_than_equal":
-        return f"{said}: it must be at least {context['ge']}"
+        return f"{fault}: it must be at least {context['ge']}"
     if kind == "less_than_equal":
-        return f"{said}: it must be at most {context['le']}"
-    return f"{said}: write {WANTED.get(kind.split('_')[0], 'another value')}"
+        return f"{fault}: it must be at most {context['le']}"
+    return f"{fault}: write {WANTED.get(kind.split('_')[0], 'another value')}"
 
 
-def _unknown(key: str, value: Any, where: str, known: list[str]) -> str:
+def _unknown(key: str, value: Any, where: str, keys: list[str]) -> str:
     """The error for an unknown key, with the key that was probably meant, if one is similar."""
     if key == "model" and isinstance(value, dict):
         return f'{where}: write "model.{next(iter(value), "n_layers")}" in quotes'
     if key == "seed":
         return f"unknown 'seed' {where}: write seeds, how many, at the top of the file"
-    near = get_close_matches(key, known, n=1)
-    cure = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
+    near = get_close_matches(key, keys, n=1)
+    cure = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(keys)}"
     return f"unknown {key!r} {where}: {cure}"

@@ -69,20 +69,20 @@ WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
-    own = ("language", "regex", "symbols", "grammar", "rare", "recipe", "seed", "parent")
-    types = {name: kind for name, kind in _types(TrainConfig).items() if name not in own}
+    reserved = ("language", "regex", "symbols", "grammar", "rare", "recipe", "seed", "parent")
+    types = {name: kind for name, kind in _types(TrainConfig).items() if name not in reserved}
     return {**types, MAX_LENGTH: int, SHIFTED: bool}
 
 
 def _types(config: Any) -> dict[str, Any]:
     """The type of every field by its dotted name, as "model.counting.counters"."""
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for name, kind in get_type_hints(config).items():
         if is_dataclass(kind):
-            found |= {f"{name}.{part}": inner for part, inner in _types(kind).items()}
+            types |= {f"{name}.{part}": inner for part, inner in _types(kind).items()}
         else:
-            found[name] = kind
-    return found
+            types[name] = kind
+    return types
 
 
 FIELDS = _fields()
@@ -113,10 +113,10 @@ def _variants(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
 
 
 def _table(may: Mapping[str, CoreSchema], **must: CoreSchema) -> CoreSchema:
-    known = {key: core_schema.typed_dict_field(s, required=False) for key, s in may.items()}
-    known |= {key: core_schema.typed_dict_field(s) for key, s in must.items()}
+    fields = {key: core_schema.typed_dict_field(s, required=False) for key, s in may.items()}
+    fields |= {key: core_schema.typed_dict_field(s) for key, s in must.items()}
     strict = core_schema.CoreConfig(strict=True)  # that of the file does not reach in here
-    return core_schema.typed_dict_schema(known, extra_behavior="forbid", config=strict)
+    return core_schema.typed_dict_schema(fields, extra_behavior="forbid", config=strict)
 
 
 def _each_once(table: dict[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
@@ -143,13 +143,13 @@ def _languages(given: Any, where: str = "languages") -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UserError(f'{where} is {given!r}: write a list of names, or "table-1"')
-    found = [member for name in names for member in GROUPS.get(name, (name,))]
-    if not found:
+    members = [member for name in names for member in GROUPS.get(name, (name,))]
+    if not members:
         raise UserError(f"{where} is empty: name one")
-    for name in found:
+    for name in members:
         language(name)
-    _distinct(found, where)
-    return tuple(found)
+    _distinct(members, where)
+    return tuple(members)
 
 
 Changes = Annotated[Mapping[str, Any], GetPydanticSchema(_changes)]
@@ -161,14 +161,14 @@ class SweepFile(BaseModel):
     """The content of a sweep's file, checked.
 
     Attributes:
-        question: what the sweep asks, in one sentence.
-        languages: by their registry names.
-        seeds: how many, from 0 on.
+        question: the question of the sweep, in one sentence.
+        languages: their registry names.
+        seeds: the number of seeds, from 0 on.
         recipe: the recipe that is changed.
         skip_impossible: leave out combinations that the configuration refuses.
-        further: what else is measured of every run.
-        exam: how every run is judged.
-        measure: by what settings are compared.
+        further: the further measures of every run.
+        exam: the exam by which every run is judged.
+        measure: the measure by which settings are compared.
         fixed: changes of every recipe, by dotted name.
         vary: lists of values by dotted name; every combination of them is trained.
         variants: changes by the variant's name; empty where there are none.
@@ -287,5 +287,5 @@ def _known() -> dict[str, list[str]]:
     """The keys that may be written, by table; "" is the top of the file."""
     names = {name: field.alias or name for name, field in SweepFile.model_fields.items()}
     tables = {name: [*FIELDS] for name in ("fixed", "vary", "variants", "language")}
-    own = {"test": [*Exam.model_fields], "compare": [*Measure.model_fields]}
-    return {"": [*names.values()], **tables, **own}
+    sections = {"test": [*Exam.model_fields], "compare": [*Measure.model_fields]}
+    return {"": [*names.values()], **tables, **sections}

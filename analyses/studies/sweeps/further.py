@@ -1,4 +1,4 @@
-"""What a sweep may measure of every run, beside how far it is right: a few numbers each."""
+"""The further measures of a sweep's runs, beside how far they are right: a few numbers each."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Further:
     """A further measure of a run.
 
     Attributes:
-        of: the numbers of a run; it may leave out what a run does not have.
-        meaning: what each of its numbers is, by name.
+        of: a function for the numbers of a run; it may leave out what a run does not have.
+        meaning: the meaning of each of its numbers, by name.
         less: the numbers that are better when they are smaller.
         shares: the numbers that lie between 0 and 1: so do their intervals.
         censored: whether a number may be missing because it is too large to have been seen. It is
@@ -50,13 +50,13 @@ def _gradients(run: Run) -> Numbers:
         return {}
     steps = {"start": 0, "early": nearest(run.steps(), EARLY)}
     table = by_layer(run, sorted(set(steps.values())))
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for when, step in steps.items():
         rows = table[table["step"] == step]
-        found[f"first_{when}"] = float(rows["gradient"].iloc[0])
-        found[f"last_{when}"] = float(rows["gradient"].iloc[-1])
-        found[f"ratio_{when}"] = ratio(rows)
-    return found
+        numbers[f"first_{when}"] = float(rows["gradient"].iloc[0])
+        numbers[f"last_{when}"] = float(rows["gradient"].iloc[-1])
+        numbers[f"ratio_{when}"] = ratio(rows)
+    return numbers
 
 
 def _softmax(run: Run) -> Numbers:
@@ -72,9 +72,9 @@ def _curvature(run: Run) -> Numbers:
     if run.config.model.family.tabular:
         return {}
     held = HeldOut.of(run)
-    found = curvature_of(run, run.model(), held)
+    end = curvature_of(run, run.model(), held)
     start = curvature_of(run, run.untrained(), held, directions=1)
-    return {"mean": found.mean, "largest": found.largest, "sharpest": found.sharpest} | {
+    return {"mean": end.mean, "largest": end.largest, "sharpest": end.sharpest} | {
         "sharpest_untrained": start.sharpest
     }
 
@@ -176,9 +176,9 @@ def columns_of(names: Sequence[Name]) -> list[str]:
 MEANING = {
     f"{name}.{part}": words for name, of in FURTHER.items() for part, words in of.meaning.items()
 }
-"""What a column holds, in words."""
+"""The meaning of each column, in words."""
 LESS = [f"{name}.{part}" for name, of in FURTHER.items() for part in of.meaning if part in of.less]
-"""The columns whose smaller numbers are better. By these settings may be compared."""
+"""The columns whose smaller numbers are better. Settings may be compared by these."""
 
 
 def is_share(column: str) -> bool:
@@ -204,9 +204,9 @@ def measured(run: Run, names: Sequence[Name]) -> pd.DataFrame:
                 table = table.replace([np.inf, -np.inf], np.nan)
                 result = Answer(table, "", {}, {}, run.model_hash())
                 save(run.path, f"measure-{name}", f"Which numbers of {name}?", result, None)
-    found = kept(names, run)
-    assert found is not None
-    return found
+    row = kept(names, run)
+    assert row is not None
+    return row
 
 
 def kept(names: Sequence[Name], run: Run) -> pd.DataFrame | None:

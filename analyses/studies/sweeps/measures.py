@@ -25,7 +25,7 @@ ALL = 0
 
 
 class Measure(BaseModel):
-    """What settings are compared by, seed by seed.
+    """The measure by which settings are compared, seed by seed.
 
     Attributes:
         measure: "recognition", the mean of two shares, of members and of others judged rightly;
@@ -55,9 +55,9 @@ class Measure(BaseModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.measure not in (known := [*WORDS, *LESS]):
+        if self.measure not in (names := [*WORDS, *LESS]):
             raise UserError(
-                f"measure in [compare] is {self.measure!r}: choose one of {', '.join(known)}"
+                f"measure in [compare] is {self.measure!r}: choose one of {', '.join(names)}"
             )
         if self.bands and self.measure not in WORDS:
             raise UserError(
@@ -67,7 +67,7 @@ class Measure(BaseModel):
 
     @property
     def words(self) -> str:
-        """What it is, in a sentence."""
+        """The measure in words."""
         if self.measure not in WORDS:
             return f"the {MEANING[self.measure]} (less is better)"
         if not self.bands:
@@ -79,7 +79,7 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
     """One row per language, setting, band and seed: the mean over the lengths of the band.
 
     Args:
-        table: a row per run and length, as of ``sweep``.
+        table: the table of ``sweep``, a row per run and length.
         by: the columns that make a setting: variant and the varied fields.
 
     Columns: language, setting, band (its last window; ``ALL`` without bands), measure (which one
@@ -126,15 +126,15 @@ def grids(values: pd.DataFrame) -> dict[str, pd.DataFrame]:
     the mean over the bands beyond the window; over all bands if none is beyond.
 
     Args:
-        values: as of ``by_seed``.
+        values: the table of ``by_seed``.
     """
-    found = {}
+    result = {}
     for name, rows in values.groupby("language", sort=False):
         far = rows[rows["band"] > 1]
         grid = (far if len(far) else rows).pivot_table("value", "seed", "setting")
         grid = grid[list(dict.fromkeys(rows["setting"]))]
-        found[str(name)] = -grid if rows["measure"].iloc[0] in LESS else grid
-    return found
+        result[str(name)] = -grid if rows["measure"].iloc[0] in LESS else grid
+    return result
 
 
 def balanced_recognition(rows: pd.DataFrame) -> float:

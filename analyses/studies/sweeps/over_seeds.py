@@ -24,9 +24,9 @@ def over_seeds(
     """One row per language, setting and number.
 
     Args:
-        table: as of ``sweep``.
+        table: the table of ``sweep``.
         by: the columns that make a setting.
-        names: of the measures.
+        names: the names of the measures.
         diverged: a row per run that diverged: language, seed, and the columns of ``by``.
 
     Columns: language, those of ``by``, number ("loss.excess"), mean, low, high (95%,
@@ -45,44 +45,44 @@ def over_seeds(
         ended = part[~part["diverged"]]
         for column in columns_of(names):
             seen = ended[column].dropna().to_numpy(dtype=float)
-            found: dict[str, Any] = dict.fromkeys(("mean", "low", "high", "median"), np.nan)
+            numbers: dict[str, Any] = dict.fromkeys(("mean", "low", "high", "median"), np.nan)
             if FURTHER[name_of(column)].censored:
                 middle = np.median(ended[column].fillna(np.inf)) if len(ended) else np.nan
-                found["median"] = middle if np.isfinite(middle) else np.nan
+                numbers["median"] = middle if np.isfinite(middle) else np.nan
             elif len(seen):
-                found |= zip(
+                numbers |= zip(
                     ("mean", "low", "high"),
                     seeds_interval(seen, shares=is_share(column)),
                     strict=True,
                 )
             counts = {"seen": len(seen), "seeds": len(ended)}
             counts["diverged"] = int(part["diverged"].sum())
-            records.append(setting | {"number": column} | found | counts)
+            records.append(setting | {"number": column} | numbers | counts)
     return pd.DataFrame(records)
 
 
 def wide(rows: pd.DataFrame, by: Sequence[str]) -> dict[Name, pd.DataFrame]:
-    """For reading: by measure a table with a row per language and setting, a column per number.
+    """Tables for reading, by measure: a row per language and setting, a column per number.
 
     Args:
-        rows: as of ``over_seeds``.
+        rows: the table of ``over_seeds``.
     """
     tables = {}
     keys = ["language", *by]
     of = rows["number"].map(name_of)
     for name in dict.fromkeys(of):
-        own = rows[of == name]
-        told = own.assign(
-            text=[_in_words(row, FURTHER[name].censored) for row in own.to_dict("records")],
-            number=own["number"].str.partition(".")[2],
+        part = rows[of == name]
+        texts = part.assign(
+            text=[_in_words(row, FURTHER[name].censored) for row in part.to_dict("records")],
+            number=part["number"].str.partition(".")[2],
         )
-        shown = told.drop_duplicates(keys)[keys].merge(
-            told.pivot(index=keys, columns="number", values="text").reset_index(), on=keys
+        shown = texts.drop_duplicates(keys)[keys].merge(
+            texts.pivot(index=keys, columns="number", values="text").reset_index(), on=keys
         )
         shown = shown[[*keys, *FURTHER[name].meaning]].rename(columns=short)
-        first = own.drop_duplicates(keys)
+        first = part.drop_duplicates(keys)
         shown["seeds"] = first["seeds"].to_numpy()
-        if own["diverged"].any():
+        if part["diverged"].any():
             shown["diverged"] = first["diverged"].to_numpy()
         tables[name] = shown
     return tables

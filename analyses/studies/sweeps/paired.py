@@ -25,13 +25,13 @@ def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFram
     """
     values = by_seed(table, by, asked)
     measure = values.groupby("language")["measure"].first()
-    found = []
+    parts = []
     for name, grid in grids(values).items():
         rows = all_pairs(grid)
-        own = rows[rows["first"] == rows["first"].iloc[0]] if len(rows) else rows
-        own = own.rename(columns={"first": "best", "second": "other"})
-        found.append(own.assign(language=name, measure=measure[name]))
-    rows = pd.concat(found, ignore_index=True)
+        tests = rows[rows["first"] == rows["first"].iloc[0]] if len(rows) else rows
+        tests = tests.rename(columns={"first": "best", "second": "other"})
+        parts.append(tests.assign(language=name, measure=measure[name]))
+    rows = pd.concat(parts, ignore_index=True)
     return rows[[*COLUMNS, *(column for column in rows.columns if column not in COLUMNS)]]
 
 
@@ -60,13 +60,13 @@ def _gap(row: pd.Series) -> str:
 
 
 def drawn(own: pd.DataFrame) -> pd.Series:
-    """For each pair of one language: is the other setting as good as the best?"""
+    """A mask of the pairs of one language whose other setting is as good as the best."""
     return own["difference"].abs() < 1e-9
 
 
 def told(own: pd.DataFrame) -> str:
-    """How far the best setting of one language is ahead, and of how many others significantly. ""
-    where no other one is behind."""
+    """The lead of the best setting of one language, and the number of others that it is
+    significantly ahead of. "" where no other one is behind."""
     others = own[~drawn(own)]
     if others.empty:
         return ""
@@ -79,21 +79,21 @@ def told(own: pd.DataFrame) -> str:
     return f"{sentence}, and significantly ahead of {apart} of the {len(others)} others"
 
 
-def _tests_of(own: pd.DataFrame) -> int:
-    """How many pairs the settings of one language make. The correction counts all of them."""
-    return comb(len(own) + 1, 2)
+def _tests_of(tests: pd.DataFrame) -> int:
+    """The number of pairs of one language's settings. The correction counts all of them."""
+    return comb(len(tests) + 1, 2)
 
 
-def _needed(own: pd.DataFrame) -> int:
+def _needed(tests: pd.DataFrame) -> int:
     """The fewest seeds with which the exact test can tell two settings of one language apart."""
-    return pairs_needed(_tests_of(own), LEVEL)
+    return pairs_needed(_tests_of(tests), LEVEL)
 
 
 def how(tested: pd.DataFrame, asked: Measure) -> str:
-    """What was compared, on how many seeds, and by which test; "" without two settings."""
+    """The comparison in words: the measure, the seeds and the test; "" without two settings."""
     if tested.empty:
         return ""
-    own = max((rows for _, rows in tested.groupby("language")), key=len)
+    largest = max((rows for _, rows in tested.groupby("language")), key=len)
     seeds = int(tested["pairs"].max())
     words = f"Settings are compared by {asked.words}"
     others = tested.loc[tested["measure"] != asked.measure, "language"].unique()
@@ -102,12 +102,12 @@ def how(tested: pd.DataFrame, asked: Measure) -> str:
         words += f" (by words recognised on {', '.join(others)}, where {lack})"
     if seeds < 2:
         return f"{words}. One seed tests nothing: the order of the settings may be chance."
-    tests = _tests_of(own)
+    tests = _tests_of(largest)
     correction = f"p corrected for all {tests} pairs of a language (Holm)"
     words += (
         f", paired over {seeds} seeds: mean difference [Student's 95% interval], sign-flip test, "
         f"{correction if tests > 1 else 'one pair of settings, so no correction'}."
     )
-    if seeds < (needed := _needed(own)):
+    if seeds < (needed := _needed(largest)):
         words += f" {seeds} seeds are too few to tell any two apart: the exact test needs {needed}."
     return words

@@ -1,4 +1,4 @@
-"""From a sweep's file to its runs: every language, variant, combination and seed."""
+"""The runs of a sweep's file: every language, variant, combination and seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Planned:
         name: the name of its folder.
         variant: the name of its variant; None where the file has no variants.
         varied: the values of the fields that the sweep varies.
-        config: what is trained.
+        config: the training configuration.
     """
 
     name: str
@@ -58,8 +58,8 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         dict(zip(file.vary, values, strict=True)) for values in product(*file.vary.values())
     ]
     for name, variant, varied in product(file.languages, file.variants or [None], combinations):
-        own = file.of_language.get(name, {})
-        changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
+        extra = file.of_language.get(name, {})
+        changes = {**file.fixed, **extra, **(file.variants[variant] if variant else {}), **varied}
         label = _folder_name(name, variant, varied)
         try:
             config = _configured(name, changes, file.exam, file.recipe)
@@ -88,12 +88,12 @@ def _configured(
     Args:
         of: the name of the recipe.
     """
-    own = dict(changes)
-    max_length, shifted = own.pop(MAX_LENGTH, None), own.pop(SHIFTED, False)
-    model = {k.removeprefix("model."): v for k, v in own.items() if k.startswith("model.")}
+    fields = dict(changes)
+    max_length, shifted = fields.pop(MAX_LENGTH, None), fields.pop(SHIFTED, False)
+    model = {k.removeprefix("model."): v for k, v in fields.items() if k.startswith("model.")}
     if max_length is not None:
-        own["max_n"] = largest_size(name, max_length)
-    config = changed(recipe(name, changed(ModelConfig(), model), of), own)
+        fields["max_n"] = largest_size(name, max_length)
+    config = changed(recipe(name, changed(ModelConfig(), model), of), fields)
     tokenised(language(name), config.vocabulary)  # whether it has so many merges
     longest = language(name).length_of(exam.windows * config.max_n)
     if exam.lengths is None and longest > MOST_SYMBOLS:
@@ -118,8 +118,8 @@ def _configured(
 
 def largest_size(name: str, max_length: int) -> int:
     """The largest n whose words have at most so many symbols. Raises UserError if there is none."""
-    known = language(name)
-    largest = max_length // known.length_of(1)  # lengths grow evenly with n
+    target = language(name)
+    largest = max_length // target.length_of(1)  # lengths grow evenly with n
     if largest < 1:
         raise UserError(f"{name} has no word of {max_length} symbols: choose a larger {MAX_LENGTH}")
     return largest
@@ -134,7 +134,7 @@ def _folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> s
     parts = [name, *([variant] if variant else [])]
     for key, value in sorted(varied.items()):
         telling = isinstance(value, str) and value != "none"
-        said = str(value).lower()
-        said = said.replace(":", "-")  # no name of a folder on Windows
-        parts.append(said if telling else f"{key.rpartition('.')[2]}-{said}")
+        text = str(value).lower()
+        text = text.replace(":", "-")  # no name of a folder on Windows
+        parts.append(text if telling else f"{key.rpartition('.')[2]}-{text}")
     return "-".join(parts)

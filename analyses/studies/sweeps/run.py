@@ -91,21 +91,21 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
 
-    def told() -> Answer:
-        """What is known so far, kept."""
-        judged = {name: found for name, found in rows.items() if found is not None}
+    def interim() -> Answer:
+        """The answer so far, kept."""
+        judged = {name: frame for name, frame in rows.items() if frame is not None}
         lost = [run for run in runs if run.name in tried - judged.keys() - failed.keys()]
         diverged = [_about(run) for run in lost]
         left_out = [*skipped, *(f"{run.name}: its training diverged" for run in lost)]
         left_out += [f"{name} failed twice: {why}" for name, why in failed.items()]
         table = _tabulated([run for run in runs if run.name in judged], judged)
-        sentence, found = findings(table, arguments["by"], file.measure, file.further, diverged)
+        sentence, details = findings(table, arguments["by"], file.measure, file.further, diverged)
         if left := len(runs) - len(tried):
             sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
-        found |= {"left": left, "failed": len(failed), "left_out": left_out, "diverged": diverged}
-        return keep(asked.folder, Answer(table, sentence, found, arguments))
+        details |= {"left": left, "failed": len(failed), "left_out": left_out, "diverged": diverged}
+        return keep(asked.folder, Answer(table, sentence, details, arguments))
 
-    grown = Paced(told)
+    grown = Paced(interim)
     # The folder is there before any worker looks for it. If none comes to work, it goes again.
     with making(asked.folder):
         for name, answer in collected(complete, jobs, asked.workers, asked.scheduler):
@@ -115,14 +115,14 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
             else:
                 rows |= answer
             progress(len(tried), len(runs), name)
-            if len(tried) < len(runs) and any(each is not None for each in rows.values()):
+            if len(tried) < len(runs) and any(frame is not None for frame in rows.values()):
                 grown()
-    if all(each is None for each in rows.values()):
+    if all(frame is None for frame in rows.values()):
         if failed:
             name, why = next(iter(failed.items()))
             raise UserError(f"no run of the sweep could be trained; {name}: {why}")
         raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
-    return told()
+    return interim()
 
 
 def planned(asked: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
@@ -169,7 +169,7 @@ def diverged_of(result: Answer) -> pd.DataFrame:
 
 
 def measure_of(result: Answer) -> Measure:
-    """What a kept sweep compares its settings by."""
+    """The measure by which a kept sweep compares its settings."""
     return Measure.model_validate(result.arguments["compare"])
 
 
@@ -190,11 +190,11 @@ def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
     alike: dict[TrainConfig, list[Planned]] = {}
     for run in runs:
         alike.setdefault(replace(run.config, seed=0), []).append(run)
-    found = []
+    batches = []
     for config, group in alike.items():
         size = at_once if can_train_together(config) else 1
-        found += [group[first : first + size] for first in range(0, len(group), size)]
-    return found
+        batches += [group[first : first + size] for first in range(0, len(group), size)]
+    return batches
 
 
 def complete(
@@ -239,7 +239,7 @@ def _joined(rows: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _about(run: Planned) -> dict[str, Any]:
-    """What the columns say of a run; where steps vary, those that the file asks for."""
+    """The columns that describe a run; where steps vary, those that the file asks for."""
     variant = {} if run.variant is None else {"variant": run.variant}
     config = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
     return config | variant | dict(run.varied)
@@ -249,10 +249,10 @@ def _tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> p
     """The table of ``sweep``, in the order of the runs."""
     tables = []
     for run in runs:
-        own = _about(run)
-        rows = judged[run.name].assign(**own)
+        about = _about(run)
+        rows = judged[run.name].assign(**about)
         numbers = [column for column in rows.columns if column in further.MEANING]
-        tables.append(rows[list(dict.fromkeys([*own, *COLUMNS, *numbers]))])
+        tables.append(rows[list(dict.fromkeys([*about, *COLUMNS, *numbers]))])
     return pd.concat(tables, ignore_index=True)
 
 
@@ -262,20 +262,20 @@ def load(out: Path) -> Answer | None:
     Raises:
         UserError: a file of it is damaged.
     """
-    found = Answers(out).latest(NAME)
-    if found is None:
+    result = Answers(out).latest(NAME)
+    if result is None:
         return None
     try:
-        by = found.arguments["by"]
-        numbers = further.columns_of(found.arguments["measures"])
+        by = result.arguments["by"]
+        numbers = further.columns_of(result.arguments["measures"])
         columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS, *numbers])
-        if missing := {"question", "file", "compare", "measures"} - found.arguments.keys():
+        if missing := {"question", "file", "compare", "measures"} - result.arguments.keys():
             raise KeyError(*missing)
-        if missing := {"left", "failed", "left_out", "diverged"} - found.findings.keys():
+        if missing := {"left", "failed", "left_out", "diverged"} - result.findings.keys():
             raise KeyError(*missing)
-        return replace(found, table=found.table[list(columns)])
+        return replace(result, table=result.table[list(columns)])
     except (KeyError, TypeError):
         raise UserError(
-            f"{found.folder} is damaged: remove it and run `lab sweep` again, which trains no "
+            f"{result.folder} is damaged: remove it and run `lab sweep` again, which trains no "
             "finished run again"
         ) from None

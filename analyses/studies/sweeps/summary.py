@@ -1,4 +1,4 @@
-"""What came out of a sweep: a row per language and setting, and a sentence per language."""
+"""The outcome of a sweep: a row per language and setting, and a sentence per language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEGEND = (
     "without a mistake. Exact to: the size up to which every size tested is exact, worst to best "
     "seed."
 )
-"""What the columns of ``readable`` are."""
+"""The meaning of the columns of ``readable``."""
 
 
 def summary(
@@ -100,7 +100,7 @@ def findings(
     short, values = summary(table, by, lost), by_seed(table, by, asked)
     tested = paired.pairs(table, by, asked)
     shares = set(values.loc[values["measure"].isin(WORDS), "language"])
-    said = [
+    texts = [
         _sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
         if name in shares
         else _number_sentence(name, grid, tested[tested["language"] == name])
@@ -113,39 +113,39 @@ def findings(
     if further:
         tables["measures"] = over_seeds(table, by, further, lost)
     rows = {
-        name: plain(found.astype(object).where(found.notna(), None).to_dict("records"))
-        for name, found in tables.items()
+        name: plain(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+        for name, frame in tables.items()
     }
-    found = {"sentences": said, "how": how} | rows | capacity.findings(table, by)
-    return " ".join([*said, how]).rstrip(), found
+    details = {"sentences": texts, "how": how} | rows | capacity.findings(table, by)
+    return " ".join([*texts, how]).rstrip(), details
 
 
-def _sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence[str]) -> str:
+def _sentence(name: str, grid: pd.DataFrame, tests: pd.DataFrame, failing: Sequence[str]) -> str:
     """The sentence of one language.
 
     Args:
         grid: its table of ``grids``.
-        own: its rows of ``paired.pairs``.
+        tests: its rows of ``paired.pairs``.
         failing: the settings that do not learn it inside the window.
     """
-    best = own["best"].iloc[0] if len(own) else grid.columns[0]
+    best = tests["best"].iloc[0] if len(tests) else grid.columns[0]
     seeds = grid[best].dropna()
     label = f"{best}: " if best != ALONE else ""
-    said = (
+    text = (
         f"{name}: {label}{seeds.mean():.1%} on average, {seeds.max():.1%} at best, "
         f"{int((seeds == 1).sum())} of {len(seeds)} seeds perfect"
     )
-    level = own.loc[paired.drawn(own), "other"]
-    parts = [said, f"level with {' and '.join(level)}" if len(level) else "", paired.told(own)]
+    level = tests.loc[paired.drawn(tests), "other"]
+    parts = [text, f"level with {' and '.join(level)}" if len(level) else "", paired.told(tests)]
     if failing:
         parts.append(f"inside the window {', '.join(failing)} fail{'s' * (len(failing) == 1)}")
     return "; ".join(part for part in parts if part) + "."
 
 
-def _number_sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame) -> str:
+def _number_sentence(name: str, grid: pd.DataFrame, tests: pd.DataFrame) -> str:
     """The sentence of one language whose settings are compared by a number; as ``_sentence``."""
-    best = own["best"].iloc[0] if len(own) else grid.columns[0]
+    best = tests["best"].iloc[0] if len(tests) else grid.columns[0]
     seeds = -grid[best].dropna()  # smaller was better
     label = f"{best}: " if best != ALONE else ""
-    said = f"{name}: {label}{seeds.mean():.3g} on average, {seeds.min():.3g} at best"
-    return "; ".join(part for part in (said, paired.told(own)) if part) + "."
+    text = f"{name}: {label}{seeds.mean():.3g} on average, {seeds.min():.3g} at best"
+    return "; ".join(part for part in (text, paired.told(tests)) if part) + "."

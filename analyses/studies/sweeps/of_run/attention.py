@@ -16,17 +16,17 @@ WORDS = 100
 
 
 def attention(run: Run) -> dict[str, float | None]:
-    """How well attention ranks the positions that decide, by its area under the ROC curve.
+    """The area under the ROC curve with which attention ranks the positions that decide.
 
-    What is read is the mean over the heads of the last layer, from where the verdict is read. Words
-    are fresh ones of the training window, half of them members if lengths have both. Where several
+    The attention is that of the place of the verdict in the last layer, mean over heads. Words are
+    fresh ones of the training window, half of them members if lengths have both. Where several
     sets of positions decide, attention is held against the one that suits it best; chance too.
 
     Returns:
         members, others: the mean over words; None where by the rule every position of a word
             decides, or none.
-        members_untrained, others_untrained: of the weights before training.
-        members_chance, others_chance: of random values.
+        members_untrained, others_untrained: the same of the weights before training.
+        members_chance, others_chance: the same of random values.
         Nothing for a model without attention, or with two sides.
     """
     model = run.model()
@@ -34,19 +34,19 @@ def attention(run: Run) -> dict[str, float | None]:
     if hook not in model.hook_dict or not one_stream(model):
         return {}
     words = words_of(run)
-    found: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
     for name, label in (("members", True), ("others", False)):
-        own = [word for word, inside in words if inside is label]
-        sets = [run.language.rationales(word) or () for word in own]
+        group = [word for word, inside in words if inside is label]
+        sets = [run.language.rationales(word) or () for word in group]
         for ending, of in (("", model), ("_untrained", run.untrained())):
             areas = [
-                float(against_rationale(values[None], each)["AUROC"][0])
-                for values, each in zip(_looks(of, hook, own), sets, strict=True)
+                float(against_rationale(values[None], truth)["AUROC"][0])
+                for values, truth in zip(_looks(of, hook, group), sets, strict=True)
             ]
-            found[name + ending] = _mean(areas)
-        areas = [chance(len(word), each)["AUROC"] for word, each in zip(own, sets, strict=True)]
-        found[f"{name}_chance"] = _mean(areas)
-    return found
+            numbers[name + ending] = _mean(areas)
+        areas = [chance(len(word), truth)["AUROC"] for word, truth in zip(group, sets, strict=True)]
+        numbers[f"{name}_chance"] = _mean(areas)
+    return numbers
 
 
 def words_of(run: Run) -> list[tuple[Word, bool]]:
@@ -64,7 +64,7 @@ def words_of(run: Run) -> list[tuple[Word, bool]]:
 
 
 def _looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray]:
-    """By word, how much the place of the verdict looks at each symbol, mean over heads."""
+    """The attention from the place of the verdict to each symbol, by word, mean over heads."""
     if not words:
         return []
     batch = model.vocabulary.words(words)
@@ -75,6 +75,6 @@ def _looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarra
 
 
 def _mean(values: list[float]) -> float | None:
-    """Over the words of which there is a value."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else None
+    """The mean over the words that have a value; None if none has."""
+    numbers = [value for value in values if not np.isnan(value)]
+    return float(np.mean(numbers)) if numbers else None

@@ -1,4 +1,4 @@
-"""What reading costs a model: operations and time."""
+"""The cost of reading for a model: operations and time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TIMES = 5
 
 @torch.no_grad()
 def cost(run: Run) -> dict[str, float | None]:
-    """What a forward pass of ``WORDS`` words of ``SYMBOLS`` symbols costs.
+    """The cost of a forward pass of ``WORDS`` words of ``SYMBOLS`` symbols.
 
     Returns:
         operations: floating-point operations of the matrix products, by formula. Functions of
             single numbers, such as tanh, are left out.
-        milliseconds: on this machine, the median of ``TIMES`` passes after a first one.
+        milliseconds: the median of ``TIMES`` passes after a first one, on this machine.
         Nothing for a model that cannot read words of this length, that learns by counting, or that
         has two sides.
     """

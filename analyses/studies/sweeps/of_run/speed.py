@@ -1,4 +1,4 @@
-"""After how many steps is a run without mistakes, and stays so?"""
+"""The steps after which a run is without mistakes, and stays so."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def flawless(line: Evaluation) -> bool:
 
 
 def speed(run: Run) -> dict[str, float | None]:
-    """When a run became flawless in the training window for good.
+    """The time at which a run became flawless in the training window for good.
 
     Returns:
-        steps, seconds: of training up to the first evaluation from which on no evaluation has a
+        steps, seconds: the training up to the first evaluation from which on no evaluation has a
             mistake; None if the last one has a mistake: it was not trained long enough to tell.
     """
     first = None
