@@ -1,1 +1,1 @@
-"""What the lab asks of one run, of labelled lines and of many runs; and the command `lab`."""
+"""Questions of the lab about one run, labelled lines and many runs; and the command `lab`."""

@@ -31,20 +31,20 @@ BOUND = 2**30
 
 
 def _folder() -> Path:
-    """The folder they are kept in: STRUCTURE_LAB_CACHE, or one in the user's cache folder."""
-    if given := os.environ.get("STRUCTURE_LAB_CACHE"):
-        return Path(given)
+    """Their folder: STRUCTURE_LAB_CACHE, or one in the user's cache folder."""
+    if folder := os.environ.get("STRUCTURE_LAB_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "structure-lab"
 
 
 def bound() -> int:
-    """Bytes that the kept activations may take. Raises UserError if what is set is no number."""
-    given = os.environ.get("STRUCTURE_LAB_CACHE_BYTES", str(BOUND))
-    if not re.fullmatch(r"[0-9]{1,18}", given):
+    """Bytes that the kept activations may take. Raises UserError for a bound that is no number."""
+    text = os.environ.get("STRUCTURE_LAB_CACHE_BYTES", str(BOUND))
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise UserError(
-            f"STRUCTURE_LAB_CACHE_BYTES is {given!r}: write a whole number of bytes, as {BOUND}"
+            f"STRUCTURE_LAB_CACHE_BYTES is {text!r}: write a whole number of bytes, as {BOUND}"
         )
-    return int(given)
+    return int(text)
 
 
 def _model_digest(model: LanguageModel) -> str:
@@ -67,16 +67,16 @@ def kept_activations(
         name: _folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
         for name in names
     }
-    found = {name: read for name, file in files.items() if (read := _read(file)) is not None}
-    missing = [name for name in names if name not in found]
+    tensors = {name: read for name, file in files.items() if (read := _read(file)) is not None}
+    missing = [name for name in names if name not in tensors]
     if missing:
         computed = activations(model, tokens, missing)
         for name in missing:
             with suppress(UserError):  # a full or read-only disk costs time, not the answer
                 write_bytes(files[name], save({"activation": computed[name].contiguous()}))
-        found |= computed
+        tensors |= computed
         _prune()
-    return {name: found[name] for name in names}
+    return {name: tensors[name] for name in names}
 
 
 def _read(file: Path) -> Tensor | None:
@@ -89,14 +89,14 @@ def _read(file: Path) -> Tensor | None:
 
 def _prune() -> None:
     """Removes the files used longest ago until the rest fits."""
-    left = bound()
+    room = bound()
     entries = []
     for file in _folder().glob("*.safetensors"):
         with suppress(OSError):  # another process may have removed it
             status = file.stat()
             entries.append((status.st_mtime_ns, status.st_size, file))
     for _, size, file in sorted(entries, reverse=True):
-        left -= size
-        if left < 0:
+        room -= size
+        if room < 0:
             with suppress(OSError):
                 file.unlink()

@@ -35,11 +35,11 @@ from models.runs.records import read_record
 
 RESULTS = "results"
 TRIES = 100
-"""How often a reader looks again when answers were renewed while it read."""
+"""Tries of a reader, who looks again when answers were renewed meanwhile."""
 
 
 class Record(BaseModel):
-    """What a kept answer says of itself.
+    """The record of a kept answer.
 
     Attributes:
         analysis: the name of the question.
@@ -48,13 +48,13 @@ class Record(BaseModel):
         arguments: the options that it was asked with.
         model_hash: SHA-256 of the weights; "" where there were several models.
         findings: the numbers behind the sentence.
-        claims: what is found, held against its controls.
-        knowledge: what the network knows of its language.
-        code: the version of the lab that answered, as of ``analyses.source``.
-        asked_at: when it was answered, in ISO 8601, UTC.
-        seconds: how long it took; None for a study.
-        versions: of Python and of the libraries.
-        sha256: of the table's file and the findings. It shows that neither was changed.
+        claims: the findings, held against their controls.
+        knowledge: the network's knowledge of its language.
+        code: the version of the lab that answered, from ``analyses.source``.
+        asked_at: the time of the answer, in ISO 8601, UTC.
+        seconds: the seconds that the answer took; None for a study.
+        versions: the versions of Python and of the libraries, by name.
+        sha256: SHA-256 of the table's file and the findings. It shows that neither was changed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +112,7 @@ def seal(table: bytes, findings: Mapping[str, Any]) -> str:
 
 
 def _cure_of(folder: Path) -> str:
-    """What helps if an answer's folder is damaged."""
+    """The cure for a damaged folder of an answer."""
     return f"remove the folder {folder} and ask again, with the command that made it"
 
 
@@ -120,13 +120,13 @@ def folders_of(folder: Path, name: str) -> list[Path]:
     """The folders of the kept answers to a question, in the order of their numbers.
 
     Args:
-        folder: a run's, or a study's.
+        folder: the folder of a run or of a study.
     """
     return [path for path in _listed(folder, name) if (path / f"{name}.json").exists()]
 
 
 def _listed(folder: Path, name: str) -> list[Path]:
-    """What stands under the names of a question's answers, as of one moment.
+    """The paths with the names of a question's answers, by number, listed at one moment.
 
     A number is never given twice. So two equal lists show that nothing was renewed in between.
     """
@@ -135,8 +135,8 @@ def _listed(folder: Path, name: str) -> list[Path]:
         names = os.listdir(folder / RESULTS)
     except OSError:  # nothing was asked here
         return []
-    found = [(int(number[1]), number[0]) for each in names if (number := numbered.fullmatch(each))]
-    return [folder / RESULTS / each for _, each in sorted(found)]
+    pairs = [(int(number[1]), number[0]) for item in names if (number := numbered.fullmatch(item))]
+    return [folder / RESULTS / item for _, item in sorted(pairs)]
 
 
 def kept_in(folder: Path, name: str) -> list[Kept]:
@@ -147,17 +147,17 @@ def kept_in(folder: Path, name: str) -> list[Kept]:
     """
     for _ in range(TRIES):
         listed = _listed(folder, name)
-        found, faults = _read(listed, name)
+        answers, faults = _read(listed, name)
         if listed == _listed(folder, name):  # else the renewed one may be on neither list
             break
-    if faults and not found:
+    if faults and not answers:
         raise faults[0]
-    return sorted(found, key=lambda kept: kept.record.asked_at, reverse=True)
+    return sorted(answers, key=lambda kept: kept.record.asked_at, reverse=True)
 
 
 def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
     """The answers in these folders, the last first, and the faults of those that are damaged."""
-    found: list[Kept] = []
+    answers: list[Kept] = []
     faults: list[UserError] = []
     for path in folders:
         file = path / f"{name}.json"
@@ -170,10 +170,10 @@ def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
                 faults.append(fault)
             continue
         if record.analysis == name:
-            found.insert(0, Kept(path, record))
+            answers.insert(0, Kept(path, record))
         else:
             faults.append(UserError(f"{file} answers {record.analysis}: {_cure_of(path)}"))
-    return found, faults
+    return answers, faults
 
 
 def newest(
@@ -182,7 +182,7 @@ def newest(
     """The newest kept answer that fits, with its table; None where there is none.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the answer is damaged.
     """
     for tries_left in reversed(range(TRIES)):
         kept = next((kept for kept in kept_in(folder, name) if fits(kept.record)), None)
@@ -200,14 +200,14 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     """Keeps an answer, and removes the older ones to the same question about the same weights.
 
     Args:
-        folder: a run's, or a study's.
+        folder: the folder of a run or of a study.
         pictures: the chart, by the ending of its file.
 
     Returns:
         The answer's own folder.
 
     Raises:
-        UserError: it cannot be written; what was kept before is untouched.
+        UserError: the answer cannot be written; what was kept before is untouched.
     """
     name, buffer = record.analysis, io.BytesIO()
     table.to_parquet(buffer, index=False)

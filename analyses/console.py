@@ -47,7 +47,7 @@ class Harmless(Console):
     """A console on which words from files command nothing: no colour, no title, no clipboard."""
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
-        """As rich does it; letters that control a terminal are shown by their number."""
+        """Rich's rendering, in which letters that control a terminal are shown by their number."""
         for part in super().render(*args, **kwargs):
             yield part if part.control else part._replace(text=UNSEEN.sub(_number, part.text))
 
@@ -55,7 +55,7 @@ class Harmless(Console):
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
 UNSEEN = re.compile(rf"{CONTROLS.pattern}|(?<=[ -\u024f])[\u200c\u200d]|[\xad\u200b\u2060\ufeff]")
-"""And those that no terminal shows: two words with and without one would look alike."""
+"""The same, and letters that no terminal shows: two words with and without one look alike."""
 FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
 """Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
 and Japanese are written. A number is none."""
@@ -113,12 +113,12 @@ def progress_bar(title: str) -> Iterator[Report]:
 
 def progress_lines() -> Report:
     """Prints (done, total, what) to stderr, at most one line every five seconds."""
-    told = time.monotonic()
+    last = time.monotonic()
 
     def report(done: float, total: float, what: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= EVERY:
-            told = time.monotonic()
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
             print(f"{what}: {done:g} of {total:g}", file=sys.stderr, flush=True)
 
     return report
@@ -128,8 +128,8 @@ def shown(how: Shows, table: pd.DataFrame, content: Mapping[str, Any] | None = N
     """Prints the answer as JSON or CSV if that was asked for, and returns whether it was.
 
     Args:
-        table: what CSV shows.
-        content: what JSON shows; without it, the rows of the table.
+        table: the content of the CSV.
+        content: the content of the JSON; without it, the rows of the table.
     """
     if how.csv:
         print(as_csv(table), end="")
@@ -182,39 +182,40 @@ DASHED = r"[\u2010-\u2015\u2212][^\sA-Za-z]*([A-Za-z][\w.-]*(=.*)?)"
 def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
     """The arguments as a dataclass; a mistake becomes one line."""
     for word in args:
-        if found := re.fullmatch(DASHED, word):
-            raise UserError(f"{word} begins with another dash than -: write --{found[1]}")
-    said = io.StringIO()
+        if match := re.fullmatch(DASHED, word):
+            raise UserError(f"{word} begins with another dash than -: write --{match[1]}")
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(stderr):
             start = tyro.MISSING_NONPROP if default is None else default
             return tyro.cli(kind, args=list(args), prog=f"lab {command}", default=start)
     except SystemExit as stop:
         if not stop.code:
             raise
-        fault = _fault(said.getvalue(), args, lambda: option_values(kind, default))
+        fault = _fault(stderr.getvalue(), args, lambda: option_values(kind, default))
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
-def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -> str:
-    """What tyro complains of, in one line, with the option that was probably meant.
+def _fault(output: str, args: Sequence[str], options: Callable[[], Iterable[str]]) -> str:
+    """Tyro's complaint in one line, with the option that was probably meant.
 
     tyro draws a box with a title. The fault is its first lines of words.
 
     Args:
-        known: gives the options that there are.
+        output: tyro's message.
+        options: gives the options of the command.
     """
     for word in args:
         if word.startswith("-") and os.path.isfile(word):
             return f"{word} begins with a dash, as an option does: write ./{word}"
-    lines = [line.strip(" │|╭╮╰╯─") for line in said.splitlines()[1:]]
+    lines = [line.strip(" │|╭╮╰╯─") for line in output.splitlines()[1:]]
     words = dropwhile(lambda line: not re.search(r"\w", line), lines)
     fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
     if number := re.match(r"Error parsing (--[\w.-]+):", fault):
         listed = [line for line in lines if line.startswith(f"{number[1]} ")]
-        for kind, wanted in NUMBERS.items():
+        for kind, form in NUMBERS.items():
             if kind in " ".join((*listed, *fault.split())):
-                return f"{number[1]}: write {wanted}"
+                return f"{number[1]}: write {form}"
     if choice := re.fullmatch(CHOICE, fault):
         name, option, values = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
         if "None" in values:  # so tyro calls what is left out; Python then keeps no order
@@ -224,8 +225,8 @@ def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -
         return f"{lost[1]} is missing: write it by itself, in quotes, without an option before it"
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
         after = dict(pairwise(args)).get(empty[1], "")
-        given = f"{empty[1]}={after}" if re.match(r"-[^-]", after) else "one after it"
-        return f"{empty[1]} has no value: write {given}"
+        example = f"{empty[1]}={after}" if re.match(r"-[^-]", after) else "one after it"
+        return f"{empty[1]} has no value: write {example}"
     if lacking := re.match(LACKING, fault):
         if lacking[1].startswith("{"):
             return f"a name is missing: write one of {lacking[1].strip('{}').replace(',', ', ')}"
@@ -233,7 +234,7 @@ def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -
     if not (extra := re.match(r"Unrecognized options: (.+?)(?:, |$)", fault)):
         return fault
     if extra[1].startswith("-"):
-        return f"unknown option {extra[1]}: {_near(extra[1], known()) or 'leave it out'}"
+        return f"unknown option {extra[1]}: {_near(extra[1], options()) or 'leave it out'}"
     parts = [part for word in args for part in word.split("=", 1)]
     before = dict(zip(parts[1:], parts, strict=False)).get(extra[1], "")
     if before.startswith("--") and extra[1].lower() in SWITCHED:
@@ -245,16 +246,16 @@ def _fault(said: str, args: Sequence[str], known: Callable[[], Iterable[str]]) -
 
 
 SWITCHED = ("true", "false", "yes", "no", "on", "off", "1", "0")
-"""What people write behind a switch."""
+"""Words that people write behind a switch."""
 
 
-def _near(option: str, known: Iterable[str]) -> str:
+def _near(option: str, options: Iterable[str]) -> str:
     """A question for the known option that is nearest, with its group or without; empty if none
     is near."""
-    asked = re.sub(r"no-(\w+)\.", r"\1.no-", option.strip("-").lower())
-    names = {part: each for each in known for part in (each[2:], each[2:].rpartition(".")[2])}
-    near = sorted((name for name in names if asked in re.split("[.-]", name)), key=len)
-    near = near or get_close_matches(asked, names, n=1)
+    query = re.sub(r"no-(\w+)\.", r"\1.no-", option.strip("-").lower())
+    names = {part: flag for flag in options for part in (flag[2:], flag[2:].rpartition(".")[2])}
+    near = sorted((name for name in names if query in re.split("[.-]", name)), key=len)
+    near = near or get_close_matches(query, names, n=1)
     return f"did you mean {names[near[0]]}?" if near else ""
 
 
@@ -268,35 +269,35 @@ NUMBERS = {
     "INT": "a whole number",
     "FLOAT": "a number",
 }
-"""What is asked for, by Python's words on a failed conversion, or the option's kind in the help."""
+"""The number to write, by Python's words on a failed conversion or the option's kind in help."""
 
 
 def parse_asked(kind: type[T], args: Sequence[str], command: str) -> tuple[T, Asks]:
-    """The options of a question, and what every question takes: --again, --json, --csv."""
-    asked = make_dataclass(
+    """The options of a question, and those of every question: --again, --json, --csv."""
+    combined = make_dataclass(
         "Asked",
         [
             ("options", Annotated[kind, tyro.conf.arg(name="")]),
             ("how", Annotated[Asks, tyro.conf.arg(name="")]),
         ],
     )
-    asked.__doc__ = kind.__doc__
-    found: Any = parse(asked, args, command)
-    return found.options, found.how
+    combined.__doc__ = kind.__doc__
+    parsed: Any = parse(combined, args, command)
+    return parsed.options, parsed.how
 
 
 def option_values(kind: type[T], default: T | None = None) -> dict[str, list[str]]:
     """Every option of a command, as it is written ("--max-n"), with its values if help lists them.
 
     Args:
-        default: as of ``parse``.
+        default: see ``parse``.
     """
-    said = io.StringIO()
-    with suppress(SystemExit), contextlib.redirect_stdout(said):
+    stdout = io.StringIO()
+    with suppress(SystemExit), contextlib.redirect_stdout(stdout):
         parse(kind, ["--help"], "", default)
     listed = r"^\W*(?:-h, )?(--[a-z][\w.-]*(?:, --[\w.-]+)*)(?: \{([\w,-]+)\}(?!\|))?"
-    found: list[tuple[str, str]] = re.findall(listed, said.getvalue(), flags=re.MULTILINE)
-    return {name: values.split(",") for names, values in found for name in names.split(", ")}
+    rows: list[tuple[str, str]] = re.findall(listed, stdout.getvalue(), flags=re.MULTILINE)
+    return {name: values.split(",") for names, values in rows for name in names.split(", ")}
 
 
 def titled(title: str, text: str) -> Text:
@@ -305,7 +306,7 @@ def titled(title: str, text: str) -> Text:
 
 
 STOPPED = "stopped; what is finished is kept"
-"""What a command says that was ended by Ctrl+C."""
+"""The message of a command that was ended by Ctrl+C."""
 
 
 def exit_status(action: Callable[[], None]) -> int:
@@ -362,29 +363,29 @@ def _say(line: str) -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """What is still to be printed goes nowhere. Otherwise Python complains of it at its end."""
+    """Sends the rest of a stream nowhere. Otherwise Python complains of it at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _out_of_memory(error: Exception) -> bool:
     """Is the error that memory is used up? PyTorch raises a RuntimeError of many words."""
-    said = str(error)
-    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+    text = str(error)
+    return isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text
 
 
 def _tell(
-    options: Shows, name: str, table: pd.DataFrame, said: str, brief: pd.DataFrame | None = None
+    options: Shows, name: str, table: pd.DataFrame, answer: str, brief: pd.DataFrame | None = None
 ) -> None:
     """An answer as JSON, as CSV, or as a table with a sentence.
 
     Args:
-        name: of the rows in the JSON.
-        brief: what is printed in place of the table.
+        name: the key of the rows in the JSON.
+        brief: the table that is printed in place of the whole one.
     """
-    if not shown(options, table, {name: as_rows(table), "answer": said}):
+    if not shown(options, table, {name: as_rows(table), "answer": answer}):
         OUT.print(table_of(table if brief is None else brief))
-        OUT.print(said)
+        OUT.print(answer)
 
 
 def as_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a question may need of a run, and what is said of a run that lacks it."""
+"""Needs of questions: conditions on a run, and the message for a run that lacks one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Condition:
 
     Attributes:
         holds: whether a run has it.
-        words: what is said of a run that lacks it, with the cure; in braces "run" and its
+        words: the message for a run that lacks it, with the cure; in braces "run" and its
             "language" by name, what it was "taught", its "config", and how it is "finetuned".
     """
 
@@ -41,7 +41,7 @@ class Condition:
     words: str
 
     def lack(self, run: Run) -> str:
-        """What is said of this run."""
+        """The message for this run."""
         return self.words.format(
             run=run.name,
             language=run.language.name,

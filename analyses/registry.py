@@ -1,4 +1,4 @@
-"""Which questions there are. No question is imported before it is asked for."""
+"""The registry of questions. No question is imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ ENTRY_POINTS = "structure_lab.questions"
 def registered() -> Mapping[str, EntryPoint]:
     """Every question by its name, those of other packages among them; nothing is imported yet."""
     at = {
-        name: f"analyses.questions.{each.group}.{name.replace('-', '_')}:QUESTION"
-        for name, each in BUILT_IN.items()
+        name: f"analyses.questions.{item.group}.{name.replace('-', '_')}:QUESTION"
+        for name, item in BUILT_IN.items()
     }
     ours = {name: EntryPoint(name, where, ENTRY_POINTS) for name, where in at.items()}
     others = sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
@@ -161,7 +161,7 @@ def usual() -> list[str]:
 
 
 def entry(name: str) -> EntryPoint:
-    """Where a question lies. Raises UserError for an unknown name."""
+    """The entry point of a question. Raises UserError for an unknown name."""
     if name not in registered():
         raise unknown("question", name, [*registered(), "all"])
     return registered()[name]

@@ -1,4 +1,4 @@
-"""What the kept answers of a run say in a few words, and how far each can be believed."""
+"""The scorecard of a run: each kept answer in a few words, and how far it can be believed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def scorecard(run: Run) -> pd.DataFrame:
     Columns: question, finding, grade, why.
     """
     answers = Answers.of(run)
-    kept = {name: found for name in registered() if (found := answers.latest(name)) is not None}
+    kept = {name: answer for name in registered() if (answer := answers.latest(name)) is not None}
     rows = [
-        (name, found.verdict.short, found.verdict.grade, found.verdict.why)
-        for name, found in kept.items()
-        if found.model_hash == answers.model_hash
+        (name, answer.verdict.short, answer.verdict.grade, answer.verdict.why)
+        for name, answer in kept.items()
+        if answer.model_hash == answers.model_hash
     ]
     return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])

@@ -34,18 +34,18 @@ def _from_arguments(name: str, args: Sequence[str]) -> None:
 
 def ask(run: Run, name: str, options: Any, how: Asks) -> None:
     """Answers one question and says where the table and the figure lie."""
-    found, known = answered(run, name, options, how)
-    if shown(how, found.table, as_json(found)):
+    result, kept = answered(run, name, options, how)
+    if shown(how, result.table, as_json(result)):
         return
-    note = " (kept from before; --again answers afresh)" if known else ""
-    for title, table in question(name).shown(found).items():
+    note = " (kept from before; --again answers afresh)" if kept else ""
+    for title, table in question(name).shown(result).items():
         OUT.print(table_of(table, title or None))
-    OUT.print(titled(name, f": {found.sentence}{note}"))
-    where(found, name)
+    OUT.print(titled(name, f": {result.sentence}{note}"))
+    where(result, name)
 
 
 def answered(run: Run, name: str, options: Any, how: Asks) -> tuple[Answer, bool]:
-    """As ``analyses.answers.answer``, under a progress bar."""
+    """``analyses.answers.answer`` under a progress bar."""
     with progress_bar(name) as report:
         return answer(run, name, options, report, how.again)
 
@@ -64,6 +64,6 @@ def as_json(found: Answer) -> dict[str, Any]:
     rows = json.loads(found.table.to_json(orient="records", force_ascii=False))
     fields = {k: getattr(found, k) for k in ("sentence", "findings", "arguments", "model_hash")}
     claims = [asdict(claim) | {"grade": claim.grade} for claim in found.claims]
-    known = found.knowledge and asdict(found.knowledge)
-    about = {"grade": found.verdict.grade, "claims": claims, "knowledge": known}
+    knowledge = found.knowledge and asdict(found.knowledge)
+    about = {"grade": found.verdict.grade, "claims": claims, "knowledge": knowledge}
     return {**fields, **about, "table": rows}

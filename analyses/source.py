@@ -1,4 +1,4 @@
-"""Which version of the lab answered: a hash of the source that an answer depends on.
+"""The version of the lab that answers: a hash of the source that an answer depends on.
 
 The release number would not do: whoever changes a lens changes what it answers, not the number.
 What only readers see, docstrings and lines of comment, does not count.
@@ -18,13 +18,13 @@ from analyses.registry import BUILT_IN, registered
 
 ROOT = Path(__file__).parents[1]
 MODELS = ("models", "interp", "analyses/activations.py")
-"""What activations depend on."""
+"""The source that activations depend on."""
 ANSWERS = (
     *MODELS,
     *(f"analyses/{name}" for name in ("lectures", "questions", "rules", "scoring", "studies")),
     *(f"analyses/{name}.py" for name in ("answers", "words")),
 )
-"""What answers depend on. Charts, options and pages change none."""
+"""The source that answers depend on. Charts, options and pages change none."""
 DOCSTRING = re.compile(r'^([ \t]*)r?"""[^\\]*?(?:\\.[^\\]*?)*?"""[ \t]*$', re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"^[ \t]*#.*\n", re.MULTILINE)
 IMPORT = re.compile(
@@ -36,8 +36,8 @@ IMPORT = re.compile(
 def code_of(name: str) -> str:
     """The version of the lab that answers a question, a study's as well as a run's: 16 hex digits.
 
-    It is that of the files that the question imports, directly or not. Of a study, and of the
-    question of another package, it is that of all files; the latter counts with its own file.
+    It covers the files that the question imports, directly or not. For a study, and for a question
+    of another package, it covers all ``ANSWERS``; the latter also covers its own file.
     """
     if name in BUILT_IN:
         return _hash(tuple(_imported(registered()[name].module) & set(_files(ANSWERS))))
@@ -78,28 +78,28 @@ def without_words(text: str) -> str:
 def _imported(module: str) -> frozenset[Path]:
     """The lab's files that a module of the lab imports, also within functions, and those that these
     import; its own file and the packages around it among them."""
-    found: set[Path] = set()
+    files: set[Path] = set()
     ahead = [module]
     while ahead:
         name = ahead.pop()
         at = ROOT.joinpath(*name.split("."))
         file = at / "__init__.py" if at.is_dir() else at.with_suffix(".py")
-        if file in found or not file.is_file():
+        if file in files or not file.is_file():
             continue
-        found.add(file)
+        files.add(file)
         ahead.append(name.rpartition(".")[0])
         for package, names, modules in IMPORT.findall(_code(file)):
             parts = re.findall(r"[\w.]+", names)
             ahead += [package, *(f"{package}.{part}" for part in parts)] if package else []
             ahead += re.findall(r"[\w.]+", modules)
-    return frozenset(found)
+    return frozenset(files)
 
 
 def commit() -> str:
     """The commit of the lab, short; "unknown" without git, and where it is no repository."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     try:
-        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     except OSError:  # there is no git
         return "unknown"
-    return told.stdout.strip() or "unknown"
+    return result.stdout.strip() or "unknown"

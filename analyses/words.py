@@ -1,4 +1,4 @@
-"""Which words an analysis looks at when the user names none, and how they become tensors."""
+"""The words that an analysis looks at when the user names none, and their tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WordTensors:
     """Words as the lenses take them.
 
     Attributes:
-        tokens: with BOS first.
+        tokens: token ids, with BOS first.
         mask: True on BOS and the word, False on padding.
         last: the position of each word's last symbol.
     """
@@ -54,16 +54,16 @@ def sample_window(run: Run, count: int, seed: int) -> Sample:
 
 
 def one_of_each(words: Words, whole: bool, seed: int) -> Bool[np.ndarray, "batch pos"]:
-    """Which positions, BOS among them, show each prefix once.
+    """A mask of positions, BOS among them, that show each prefix once.
 
     Many words begin alike, and a causal model has one activation for equal prefixes. So a probe
-    could be fitted and scored on one and the same example, in two words. Of each prefix one
-    occurrence is taken at random.
+    could be fitted and scored on one and the same example, in two words. So one occurrence of each
+    prefix is taken at random.
 
     Args:
         whole: the model sees the whole word at each position. Then one of each word is taken, with
             all its positions.
-        seed: of the draw.
+        seed: seed of the draw.
     """
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     order = rng.permutation(len(words.ids))
@@ -109,7 +109,7 @@ def apart(language: Language) -> Split:
 
 
 def member(run: Run, n: int) -> Word:
-    """A member: of the rules of the Dutch lines their first line, else a word of about size n.
+    """A member: for the rules of the Dutch lines their first line, else a word of about size n.
 
     Raises:
         UserError: training took all members.
@@ -127,8 +127,8 @@ def member(run: Run, n: int) -> Word:
 
 
 def near_miss(run: Run, n: int, seed: int = ANALYSIS_SEED) -> Word:
-    """A word of about size n outside the language: of 64 words that are drawn, the one that needs
-    the fewest substitutions to become a member. For a corpus a member."""
+    """A word of about size n outside the language: the one of 64 drawn words that needs the fewest
+    substitutions to become a member. For a corpus a member."""
     language = run.language
     if not isinstance(language, FormalLanguage):
         return member(run, n)
@@ -158,7 +158,7 @@ def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]
         words = language.sample(rng, 4 * count, fit, label=True, split="test").words
     except LookupError:  # no such line of the corpus was kept for tests
         return []
-    found: dict[Word, tuple[Tensor, Tensor]] = {}
+    pairs: dict[Word, tuple[Tensor, Tensor]] = {}
     for tokens, length in zip(words.tokens, words.lengths, strict=True):
         word = tokens[: length + 1]
         changed = np.tile(word, (length, 1))
@@ -168,5 +168,5 @@ def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]
             (place + shift) % len(symbols)
         ]
         pair = torch.as_tensor(word), torch.as_tensor(changed)
-        found.setdefault(language.vocabulary.decode(word), pair)
-    return list(found.values())[:count]
+        pairs.setdefault(language.vocabulary.decode(word), pair)
+    return list(pairs.values())[:count]

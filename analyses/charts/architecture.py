@@ -1,4 +1,4 @@
-"""What a model is made of: its hooks, its parameters, and its drawing with all shapes."""
+"""The anatomy of a model: its hooks, its parameters, and its drawing with all shapes."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def hooks(config: ModelConfig) -> pd.DataFrame:
 
 
 def parameters(model: LanguageModel) -> pd.DataFrame:
-    """The weights (of an n-gram model its counts): columns name, shape, times, numbers (in all)."""
-    found: dict[tuple[str, str], int] = {}
+    """The weights (an n-gram model's counts): columns name, shape, times, numbers (in all)."""
+    counts: dict[tuple[str, str], int] = {}
     sizes: dict[tuple[str, str], int] = {}
     for name, weight in model.state_dict().items():
         shape = " × ".join(f"{size:,}" for size in weight.shape)
         key = (re.sub(r"blocks\.\d+", "blocks.{layer}", name), shape)
-        found[key] = found.get(key, 0) + 1
+        counts[key] = counts.get(key, 0) + 1
         sizes[key] = sizes.get(key, 0) + weight.numel()
-    rows = [(*key, found[key], sizes[key]) for key in found]
+    rows = [(*key, counts[key], sizes[key]) for key in counts]
     return pd.DataFrame(rows, columns=["name", "shape", "times", "numbers"])
 
 
@@ -54,7 +54,7 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
     """The architecture from the tokens at the top to the logits at the bottom.
 
     Args:
-        positions: of the word whose shapes are written, BOS among them.
+        positions: number of positions of the word whose shapes are written, with BOS.
     """
     config, sketch = model.config, Sketch(model, positions)
     sketch.box("token", "tokens", f"{positions}, the first is <bos>", span=WHOLE)
@@ -128,7 +128,7 @@ def _branch(
     Args:
         norm: the name inside the block, "ln1" or "ln2".
         part: draws from ``sketch.y`` on, where arrows end at the entries.
-        entries: where the part is entered.
+        entries: the places where the part is entered.
     """
     config = sketch.model.config
     normed = config.norm != "none"
@@ -279,7 +279,7 @@ def _draw_states(sketch: Sketch) -> None:
     """One layer: the states go round on the right, from one position to the next."""
     boxes = sketch.model.config.family.boxes
     span, out = (CENTRE - 140, CENTRE + 140), CENTRE + 158
-    each = sketch.count("blocks.0.rnn") // sum(box.maps for box in boxes)
+    size = sketch.count("blocks.0.rnn") // sum(box.maps for box in boxes)
     before = sketch.y - 20
     sketch.y += SPACE
     top = last = sketch.y
@@ -289,7 +289,7 @@ def _draw_states(sketch: Sketch) -> None:
             sketch.down(CENTRE)
         last, hook = sketch.y, box.hook and f"blocks.{{layer}}.{box.hook}"
         shape = f"{box.maps} × {sketch.stream}" if box.maps > 1 else sketch.stream
-        sketch.box(box.kind, box.text, shape, span=span, hook=hook, weights=box.maps * each)
+        sketch.box(box.kind, box.text, shape, span=span, hook=hook, weights=box.maps * size)
     low, high = (last + sketch.y) / 2, top + 18
     sketch.line((span[1], low), (out, low), (out, high), (span[1], high))
     sketch.write(out + 10, (low + high) / 2, "next position", "along")
@@ -344,17 +344,17 @@ def _draw_two_sides(sketch: Sketch) -> None:
         table = sketch.count("pos_embed") + sketch.count("decoder_pos_embed")
         name = f"+ {config.positions} positions, each side from 0"
         sketch.box("position", name, stream, span=WHOLE, hook="hook_pos_embed", weights=table)
-    read = "LSTM over the source" if recurrent else "attention over the source, both ways"
-    made = "LSTM over the target so far" if recurrent else "attention over the target so far"
-    sides = (("encoder", first, 0, read), ("decoder", config.n_layers - first, first, made))
+    reading = "LSTM over the source" if recurrent else "attention over the source, both ways"
+    writing = "LSTM over the target so far" if recurrent else "attention over the target so far"
+    sides = (("encoder", first, 0, reading), ("decoder", config.n_layers - first, first, writing))
     for side, layers, number, title in sides:
         block = f"blocks.{{{side}}}."
         sketch.down(CENTRE)
         sketch.y += 12
         frame = sketch.y
         sketch.y += 20
-        own, hook = ("rnn", "hook_cell") if recurrent else ("attn", "attn.hook_pattern")
-        weights = f"blocks.{number}.{own}"
+        part, hook = ("rnn", "hook_cell") if recurrent else ("attn", "attn.hook_pattern")
+        weights = f"blocks.{number}.{part}"
         sketch.box("mix", title, stream, span=WHOLE, hook=block + hook, weights=weights)
         across = f"blocks.{config.n_layers - 1}.cross_attn"
         if side == "decoder" and sketch.count(across):

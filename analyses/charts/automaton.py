@@ -116,8 +116,8 @@ def note(text: str) -> ChartType:
 
 def _places(transitions: pd.DataFrame) -> dict[int, int]:
     """The place of each state: by its number, but dead ones after all others."""
-    left = transitions[transitions["target"] != transitions["state"]]["state"]
-    live = transitions["accepting"] | transitions["state"].isin(left)
+    exits = transitions[transitions["target"] != transitions["state"]]["state"]
+    live = transitions["accepting"] | transitions["state"].isin(exits)
     order = transitions.assign(dead=~live).sort_values(["dead", "state"])["state"].unique()
     return {int(state): at for at, state in enumerate(order)}
 

@@ -44,9 +44,9 @@ def curve_chart(result: Answer) -> ChartType:
 
     Rankings of the direction that was not asked for are left out.
     """
-    asked = f", {result.arguments['direction']}"
+    suffix = f", {result.arguments['direction']}"
     curves = result.findings["curves"]
-    shown = {name.removesuffix(asked): values for name, values in curves.items()}
+    shown = {name.removesuffix(suffix): values for name, values in curves.items()}
     measures = ["faithfulness", "completeness"]
     rows = pd.concat(
         pd.DataFrame(values).assign(ranking=name)
@@ -101,7 +101,7 @@ def graph_chart(
 
     Args:
         table: a row per edge of one model, in one direction: sender, receiver, exact.
-        marks: of each edge, one of ``MARKS``; they give the colours, in place of what is read.
+        marks: one of ``MARKS`` for each edge; they give the colours, in place of what is read.
     """
     kind, colours = ("reads", READS) if marks is None else ("beside the plan", MARKS)
     by_name = table.set_index(["sender", "receiver"])
@@ -174,7 +174,7 @@ def graph_chart(
 
 
 def _places(edges: pd.Index) -> dict[str, tuple[float, float]]:
-    """Where each part is drawn: a layer's heads in a row, its MLP above them."""
+    """The place of each part: a layer's heads in a row, its MLP above them."""
     senders = list(dict.fromkeys(sender for sender, _ in edges))
     rows: list[list[str]] = []
     for sender in senders:

@@ -16,13 +16,13 @@ from analyses.charts.theme import colours, figures, share
 from interp.statistics import wilson
 
 BY = {"lines": "lines", "noise": "noise", "disfluent": "disfluent"}
-"""By which column the outcomes of a study of planted rules are shown; by family, where none is
-named."""
+"""The column by which the outcomes of a study of planted rules are shown; the family, where none
+is named."""
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 
 
 def length_chart(found: Mapping[str, Any]) -> ChartType:
-    """How often the rule and the network are right on held-out lines, by their length."""
+    """Accuracy of the rule and of the network on held-out lines, by their length."""
     rows = [
         {"length": row["length"], "lines": row["count"], "who": who, "right": row[who]}
         for row in found["by_length"]
@@ -39,7 +39,7 @@ def length_chart(found: Mapping[str, Any]) -> ChartType:
 
 
 def heads_chart(found: Mapping[str, Any]) -> ChartType:
-    """What each head carries of each transition, in logits, with the control in the last row."""
+    """Logits that each head carries of each transition, with the control in the last row."""
     table = pd.DataFrame(found["heads"])
     table["head"] = [f"L{row.layer}H{row.head}" for row in table.itertuples()]
     table["transition"] = [

@@ -18,7 +18,7 @@ LOOK = "attention against effect"
 
 
 def chart(result: Answer) -> ChartType:
-    """What ablating each head costs, what each part adds to END's logit, and where it looks."""
+    """The cost of ablating each head, each part's addition to END's logit, and where heads look."""
     table = result.table
     parts, pair = list(dict.fromkeys(table["part"])), [TRAINED, UNTRAINED]
     direct = (table["model"] == "trained") & table["measure"].str.startswith("direct")
@@ -87,7 +87,7 @@ def pattern_chart(table: pd.DataFrame, word: Sequence[str]) -> ChartType:
     """Attention of every head on one word, query down, key across.
 
     Args:
-        table: of ``interp.heads``' patterns: layer, head, query, key, attention.
+        table: the patterns of ``interp.heads``: layer, head, query, key, attention.
         word: its tokens, BOS first.
     """
     tokens = [f"{i} {token}" for i, token in enumerate(word)]

@@ -71,7 +71,7 @@ def _colour(rows: pd.DataFrame, title: str) -> alt.Color:
     return colours("method", names, shown, title, columns=2, labelLimit=220)
 
 
-def _points(rows: pd.DataFrame, title: str, done: str, panels: int = 1) -> alt.LayerChart:
+def _points(rows: pd.DataFrame, title: str, legend: str, panels: int = 1) -> alt.LayerChart:
     """A point per site and method, with its interval."""
     return points(
         rows,
@@ -80,7 +80,7 @@ def _points(rows: pd.DataFrame, title: str, done: str, panels: int = 1) -> alt.L
         .axis(format="%", tickCount=2),
         alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
         ["model", "site", "variable", "method", "amount:Q", *figures("value", "low", "high")],
-        _colour(rows, done),
+        _colour(rows, legend),
         step=12,
         yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
     ).properties(width=max(200, WIDE // min(panels, 3)))
@@ -95,7 +95,7 @@ def _erasure_chart(table: pd.DataFrame) -> ChartType:
 
 
 def _steering_chart(table: pd.DataFrame) -> ChartType:
-    """How far the end moved by k, a panel per site. Pale points: few words ended."""
+    """The shift of the end by k, a panel per site. Pale points: few words ended."""
     rows = table[(table["measure"] == "shift") & table["value"].notna()]
     rows = rows.assign(ended=rows["words"] / rows["words"].max())
     other = rows["method"] == "state of another word"
@@ -149,6 +149,6 @@ def _pairs_chart(table: pd.DataFrame) -> ChartType:
 def _scrubbing_chart(table: pd.DataFrame) -> ChartType:
     """The variable has its own colour, whatever it is called."""
     rows = table[(table["method"] != "any prefix") & table["value"].notna()].copy()
-    known = rows["method"].isin(list(COLOURS))
-    rows["method"] = rows["method"].where(known, "same variable")
+    coloured = rows["method"].isin(list(COLOURS))
+    rows["method"] = rows["method"].where(coloured, "same variable")
     return _points(rows, "loss recovered", "taken from a prefix with")

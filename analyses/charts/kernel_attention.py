@@ -52,14 +52,14 @@ def observations(keys: int = 40, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "y": _truth(x) + rng.normal(scale=0.5, size=keys)})
 
 
-def _regression(seen: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _regression(points: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The curve of each kernel through the observations, and its weights.
 
     Returns:
         Columns kernel, x, y; columns kernel, query, key (its rank), key_place, weight.
     """
     queries = np.linspace(0, LAST, 101)
-    keys, values = torch.tensor(seen["x"].to_list()), torch.tensor(seen["y"].to_list())
+    keys, values = torch.tensor(points["x"].to_list()), torch.tensor(points["y"].to_list())
     curves, weights = [], []
     for kernel in KERNELS:
         mean, weight = kernel_attention(
@@ -121,9 +121,9 @@ def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
 
 def chart(options: Kernels) -> ChartType:
     """Everything in one picture."""
-    seen = observations(options.keys, options.seed)
-    top = shapes_chart(options.width) | regression_chart(seen, options.width)
-    return (top & weights_chart(seen, options.width)).resolve_scale(color="independent")
+    points = observations(options.keys, options.seed)
+    top = shapes_chart(options.width) | regression_chart(points, options.width)
+    return (top & weights_chart(points, options.width)).resolve_scale(color="independent")
 
 
 def _colour() -> alt.Color:

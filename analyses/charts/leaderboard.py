@@ -69,7 +69,7 @@ MEANINGS = {
     FOUND: "how often a method gives the shortcut a larger share in a model that leans on it than "
     "in a clean one; chance is 0.5",
 }
-"""What each measure says, in one line."""
+"""The meaning of each measure, in one line."""
 BOUNDED = {"normalised AOPC", "insertion", "deletion", "stability", "shortcut", "shortcut found"}
 BOUNDED |= {*RATIONALE, *COSINES, *FIT, "consistency"}
 """Measures that are at most 1."""
@@ -83,7 +83,7 @@ def against_reliance(rows: pd.DataFrame) -> ChartType:
     from below. A method that sees what the networks do rises.
 
     Args:
-        rows: of one architecture and one row per network and method, as of
+        rows: a row per network and method, all of one architecture, with the columns of
             ``analyses.studies.reliance.credit``.
     """
     order = [name for name in METHODS if (rows["method"] == name).any()]
@@ -107,7 +107,7 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
     """A panel per measure, a row per method, a colour per replacement.
 
     Args:
-        rows: columns as of ``board``, of one membership, and one row per method.
+        rows: the columns of ``board``, for one membership; one row per method.
     """
     order = [name for name in (*METHODS, "chance") if (rows["method"] == name).any()]
     # These can be told apart on a light and on a dark page, and by people who see few colours.

@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from analyses.charts.theme import CHOSEN, EDGE
 
 Tips = Sequence[Any]
-"""What the mouse shows: names of columns, and tooltips."""
+"""The tips under the mouse: names of columns, and tooltips."""
 Ends = tuple[str, str] | None
 """The columns of an interval's ends; None draws no interval."""
 LOW_HIGH: Ends = ("low", "high")
@@ -33,7 +33,7 @@ def curve(
     """A line through points; their intervals as bars, or as a band.
 
     Args:
-        size: of the points; 0 draws none.
+        size: size of the points; 0 draws none.
         more: further encodings.
     """
     base = alt.Chart(rows).encode(x=x, color=color, tooltip=tips, **more)
@@ -55,7 +55,7 @@ def bars(
     """A horizontal bar per category, with its interval in grey.
 
     Args:
-        step: the height of one, in pixels.
+        step: the height of a bar, in pixels.
         more: further encodings.
     """
     base = alt.Chart(rows).encode(y=y, tooltip=tips, **more)
@@ -127,9 +127,9 @@ def heat(
     """A coloured cell per row of the table.
 
     Args:
-        text: what stands in each cell.
+        text: the text in each cell.
         ink: the colour of the text where it is not black; see ``white_where``.
-        framed: which cells have a frame, as a predicate.
+        framed: a predicate of the cells with a frame.
         click: the column that a click selects, in the parameter "cell".
         edge: draw a thin line around each cell; very small ones would be hidden by it.
     """
@@ -161,8 +161,8 @@ def panels(
     parts: Mapping[str, ChartType] | Iterable[tuple[str, ChartType]], columns: int = 2
 ) -> ChartType:
     """Small multiples: each picture below its title."""
-    named = parts.items() if isinstance(parts, Mapping) else parts
-    return alt.concat(*(part.properties(title=name) for name, part in named), columns=columns)
+    pairs = parts.items() if isinstance(parts, Mapping) else parts
+    return alt.concat(*(part.properties(title=name) for name, part in pairs), columns=columns)
 
 
 def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:

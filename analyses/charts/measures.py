@@ -16,7 +16,7 @@ from analyses.charts.theme import colours, figures
 from interp.statistics import seeds_interval
 
 WIDE = 30
-"""From this ratio of the largest to the smallest number on, an axis goes by powers of ten."""
+"""The ratio of the largest to the smallest number from which on an axis goes by powers of ten."""
 
 
 def along(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -37,37 +37,37 @@ def _numbers(
     value, which is missing for runs that do not have it. A place of words stays words."""
     runs = table.drop_duplicates("run")
     others = [key for key in by if key != place]
-    kept = runs[["language", "seed"]].assign(
+    rows = runs[["language", "seed"]].assign(
         setting=settings_of(runs, others), value=runs[column].astype(float)
     )
     if place is None:
-        return kept
-    along = runs[place]
-    return kept.assign(place=along.astype(float) if is_numeric_dtype(along) else along)
+        return rows
+    places = runs[place]
+    return rows.assign(place=places.astype(float) if is_numeric_dtype(places) else places)
 
 
 def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.DataFrame:
     """One row per language, setting and place: value, low, high, seeds (that have the number).
 
     Args:
-        values: as of ``_numbers``.
+        values: a table of ``_numbers``.
         censored: whether a number is missing because it is too large to have been seen. The value
             is then the median over all seeds, without an interval; a setting where half of them
             have no number has no row. Otherwise it is the mean with its 95% interval.
-        shares: whether the numbers are shares, as of ``seeds_interval``.
+        shares: whether the numbers are shares, see ``seeds_interval``.
     """
     keys = [key for key in ("language", "setting", "place") if key in values]
     rows = []
     for key, part in values.groupby(keys, sort=False):
-        seen = part["value"].dropna().to_numpy()
+        numbers = part["value"].dropna().to_numpy()
         if censored:
             middle = float(np.median(part["value"].fillna(np.inf)))
             ends = (middle, middle, middle) if np.isfinite(middle) else None
         else:
-            ends = seeds_interval(seen, shares=shares) if len(seen) else None
+            ends = seeds_interval(numbers, shares=shares) if len(numbers) else None
         if ends is not None:
             about = dict(zip(("value", "low", "high"), ends, strict=True))
-            rows.append(dict(zip(keys, key, strict=True)) | about | {"seeds": len(seen)})
+            rows.append(dict(zip(keys, key, strict=True)) | about | {"seeds": len(numbers)})
     return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "seeds"])
 
 
@@ -85,13 +85,13 @@ def panels(
     censored: bool = False,
     shares: bool = False,
 ) -> dict[str, ChartType]:
-    """A panel per language: a point per seed, and what ``middles`` says of all seeds.
+    """A panel per language: a point per seed, and the ``middles`` over all seeds.
 
     Args:
         column: the number.
-        title: what it is, in words.
+        title: the number in words.
         place: the field that goes along the horizontal axis; None puts the settings there.
-        censored: as of ``middles``.
+        censored: see ``middles``.
         shares: whether the number is a share: the axis goes from 0 to 1.
     """
     every = _numbers(table, by, column, place)
@@ -108,7 +108,7 @@ def panels(
     y = alt.Y("value:Q", title=title).scale(type=_scale_of(values["value"]), zero=False)
     if shares:
         y = alt.Y("value:Q", title=title).scale(domain=[0, 1]).axis(format="%")
-    found: dict[str, ChartType] = {}
+    charts: dict[str, ChartType] = {}
     for name in dict.fromkeys(values["language"]):
         seeds = alt.Chart(values[values["language"] == name]).encode(x=x, color=colour)
         mean = alt.Chart(means[means["language"] == name])
@@ -120,8 +120,8 @@ def panels(
         middle = middle.encode(y=y, tooltip=["setting", *figures("value", "low", "high"), "seeds"])
         rules = mean.mark_rule().encode(y="low:Q", y2="high:Q")
         panel = (points + rules + middle).properties(width=260, height=200)
-        found[str(name)] = panel.properties(title=alt.Title(str(name), anchor="start"))
-    return found
+        charts[str(name)] = panel.properties(title=alt.Title(str(name), anchor="start"))
+    return charts
 
 
 def _scale_of(values: pd.Series) -> Literal["linear", "log"]:

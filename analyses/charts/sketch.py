@@ -36,7 +36,7 @@ Beside = tuple[tuple[float, float], str, str, str]
 
 @dataclass
 class Sketch:
-    """A drawing in pixels, made from top to bottom; ``y`` is how far it has come."""
+    """A drawing in pixels, made from top to bottom; ``y`` is the lowest point so far."""
 
     model: LanguageModel
     positions: int
@@ -56,8 +56,8 @@ class Sketch:
 
     def count(self, name: str) -> int:
         """The parameters of a module, or of a weight; 0 where there is none of this name."""
-        named = self.model.named_parameters()
-        return sum(p.numel() for n, p in named if f"{n}.".startswith(f"{name}."))
+        pairs = self.model.named_parameters()
+        return sum(p.numel() for n, p in pairs if f"{n}.".startswith(f"{name}."))
 
     def box(
         self,
@@ -71,7 +71,7 @@ class Sketch:
         """A box, below which the drawing goes on.
 
         Args:
-            weights: how many parameters are in it, or the name of what has them.
+            weights: number of its parameters, or the name of the module or weight with them.
         """
         numbers = self.count(weights) if isinstance(weights, str) else weights
         if numbers:
@@ -99,7 +99,7 @@ class Sketch:
         self.words.append({"x": x, "y": y, "text": text, "style": style})
 
     def line(self, *points: tuple[float, float], arrow: bool = True, wide: bool = False) -> None:
-        """Through the points, with a head at the last."""
+        """A line through the points, with an arrowhead at the last."""
         number = len(self.lines)
         for i, (x, y) in enumerate(points):
             self.lines.append({"x": x, "y": y, "order": i, "line": number, "wide": wide})

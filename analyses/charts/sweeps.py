@@ -19,7 +19,7 @@ POINTS = 24
 """The most points of a line: hundreds of lengths are averaged in so many groups of neighbours."""
 
 LEGIBLE = 8
-"""For at most so many settings, every seed and an interval are drawn; for more, only the means."""
+"""The most settings for which every seed and an interval are drawn; for more, only the means."""
 
 ALONE = "all"
 """The name of the single setting of a sweep that varies nothing."""
@@ -28,7 +28,7 @@ LINES = 100
 """The most lines of single seeds in a panel."""
 
 BRIGHT = 0.45
-"""From this share of the colour scale viridis on, black text is easier to read than white."""
+"""The share of the colour scale viridis from which on black text is easier to read than white."""
 
 MEASURES = {
     "recognition": "verdicts right, members and others alike",
@@ -53,11 +53,11 @@ def length_chart(table: pd.DataFrame, by: Sequence[str], measure: str = "recogni
     means = bands(seeds)
     settings = list(dict.fromkeys(seeds["setting"]))
     few = len(settings) <= LEGIBLE
-    each = few and seeds.groupby(["setting", "seed"]).ngroups <= LINES
+    thin = few and seeds.groupby(["setting", "seed"]).ngroups <= LINES
     names = dict.fromkeys(seeds["language"])
     panels = [
         _panel(
-            seeds[seeds["language"] == name] if each else None,
+            seeds[seeds["language"] == name] if thin else None,
             means[means["language"] == name],
             settings,
             few,
@@ -150,7 +150,7 @@ def _measured(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def settings_of(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
-    """What each row's run varies, for reading: "n_layers 1, rotary"."""
+    """The setting of each row's run, in words: "n_layers 1, rotary"."""
     if not by:
         return pd.Series(ALONE, index=table.index)
     parts = [
@@ -166,7 +166,7 @@ def setting(key: str, value: object) -> str:
 
 
 def short(key: str) -> str:
-    """A field's name without what it belongs to: "n_layers" for "model.n_layers"."""
+    """A field's name without its group: "n_layers" for "model.n_layers"."""
     return key.rpartition(".")[2]
 
 
@@ -236,9 +236,9 @@ def two_factors(
     table: pd.DataFrame, row: str, column: str, measure: str = "recognition"
 ) -> ChartType:
     """A heatmap with the numbers of ``cells``: a factor down, another one across."""
-    found = cells(table, row, column, measure)
-    down, across = (ordered(found[key]) for key in (row, column))
-    shown = found.assign(down=found[row].astype(str), across=found[column].astype(str))
+    grid = cells(table, row, column, measure)
+    down, across = (ordered(grid[key]) for key in (row, column))
+    shown = grid.assign(down=grid[row].astype(str), across=grid[column].astype(str))
     flat = max(map(len, across), default=0) <= 6
     return heat(
         shown[["down", "across", "right", "low", "high", "seeds", "runs"]],
@@ -259,7 +259,7 @@ def two_factors(
 
 def ordered(values: pd.Series) -> list[str]:
     """The values of an axis: numbers in ascending order, all others in the order of the rows."""
-    found = list(dict.fromkeys(values))
-    if all(isinstance(value, int | float) for value in found):
-        found.sort()
-    return [str(value) for value in found]
+    distinct = list(dict.fromkeys(values))
+    if all(isinstance(value, int | float) for value in distinct):
+        distinct.sort()
+    return [str(value) for value in distinct]

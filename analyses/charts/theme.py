@@ -1,4 +1,4 @@
-"""What all pictures share: colours by meaning, and how numbers are shown under the mouse.
+"""The look that all pictures share: colours by meaning, and numbers under the mouse.
 
 The colours can be told apart on a light and on a dark page.
 """
@@ -13,13 +13,13 @@ import altair as alt
 Axis = TypeVar("Axis", alt.X, alt.Y)
 
 TRAINED = "#0b6e99"
-"""The model that was asked, or the first of what is compared."""
+"""The model in question, or the first of several that are compared."""
 UNTRAINED = "#b9c4ca"
 """The control beside it."""
 CHOSEN = "#e07b39"
-"""What the reader chose, and what stands out."""
+"""The reader's choice, and marks that stand out."""
 FOR, AGAINST = "#009e73", "#d55e00"
-"""What speaks for a verdict, and against it."""
+"""Evidence for a verdict, and against it."""
 SEVERAL = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"]
 """Kinds without an order. Colour-blind eyes tell them apart (Okabe and Ito 2008)."""
 QUIET = "#888"
@@ -46,17 +46,17 @@ def colours(
     shown: bool = True,
     **legend: Any,
 ) -> alt.Color:
-    """A colour for each name, with a legend above; of very many names a rainbow.
+    """A colour for each name, with a legend above; a rainbow for very many names.
 
     Args:
         shown: draw a legend.
-        legend: how it looks.
+        legend: options of the legend's look.
     """
     rainbow: dict[str, Any] = {"scheme": "turbo"}
-    found = {"range": list(colors)[: len(names)]} if len(names) <= len(colors) else rainbow
+    palette = {"range": list(colors)[: len(names)]} if len(names) <= len(colors) else rainbow
     usual: dict[str, Any] = {"orient": "top", "symbolOpacity": 1}
     look = alt.Legend(**usual | legend) if shown else None
-    scale = alt.Scale(domain=list(names), **found)
+    scale = alt.Scale(domain=list(names), **palette)
     return alt.Color(f"{field}:N", title=title, sort=list(names), scale=scale, legend=look)
 
 
@@ -80,11 +80,11 @@ def named(
     """An axis of names, all of them shown: slanted below a picture, in full beside it.
 
     Args:
-        look: how the labels look.
+        look: options of the labels' look.
     """
     usual: dict[str, Any] = {"labelAngle": -60} if axis is alt.X else {"labelLimit": 260}
-    found = axis(f"{field}:N", sort=order, title=title)
-    return found.axis(alt.Axis(labelOverlap=False, **usual | look))
+    encoding = axis(f"{field}:N", sort=order, title=title)
+    return encoding.axis(alt.Axis(labelOverlap=False, **usual | look))
 
 
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:

@@ -21,8 +21,8 @@ class Command:
     """A command of `lab`.
 
     Attributes:
-        usage: how it is written.
-        about: what it does.
+        usage: the command as it is written.
+        about: its effect, in a few words.
         work: the function that does it, in a module of this package. The module is imported once
             the options are read.
     """
@@ -91,7 +91,7 @@ MOVED = {
     "leaderboard": "sweep leaderboard",
     "few-labels": "sweep few-labels",
 }
-"""Names of the versions before this one that are no question, and what to write instead."""
+"""Commands of earlier versions that are no question, and the words to write instead."""
 
 ABOUT = """: small Transformers on languages whose truth is known, seen from inside.
 
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _obey(args: Sequence[str]) -> None:
-    """Does what the words of a command line ask for. Raises UserError for a mistake."""
+    """Runs the command that the words of a command line name. Raises UserError for a mistake."""
     if not args or args[0] in ("-h", "--help"):
         OUT.print(_usage())
     elif args[0] == "--complete":  # the shell asks, see completion.py
@@ -144,7 +144,7 @@ def _here() -> bool:
 def _usage() -> Text:
     """The commands, one line each."""
     width = max(len(command.usage) for command in COMMANDS.values())
-    lines = [f"  lab {each.usage:{width}}  {each.about}" for each in COMMANDS.values()]
+    lines = [f"  lab {command.usage:{width}}  {command.about}" for command in COMMANDS.values()]
     return titled("lab", ABOUT.format(commands="\n".join(lines)))
 
 

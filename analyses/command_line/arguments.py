@@ -59,8 +59,8 @@ class Analyse:
     Attributes:
         run: the run's folder.
         name: the question; None asks all.
-        options: the question's own; None of all questions.
-        how: what every question takes.
+        options: the question's own; None where all are asked.
+        how: the options of every question.
     """
 
     run: Path
@@ -109,9 +109,9 @@ TAKES: dict[str, type[Any]] = {
 STUDIES: dict[str, type[Any]] = {"leaderboard": Leaderboard, "few-labels": FewLabels}
 """Sweeps with options of their own."""
 SHOWN: dict[str, type[Any]] = {"size": Size, "kernels": Kernels}
-"""What is shown without a run."""
+"""Things that are shown without a run."""
 SHOWN_OF: dict[str, type[Any]] = {"hooks": Hooks, "scaling": Scaling}
-"""What is shown of a run or of a folder, and is no kept answer."""
+"""Things that are shown of a run or of a folder, and are no kept answer."""
 
 
 def _sweep(args: Sequence[str]) -> Any:
@@ -133,12 +133,12 @@ def _show(args: Sequence[str]) -> Any:
 
 
 def _train(args: Sequence[str]) -> Train:
-    """Language, architecture and mask decide the defaults of the other options: they are read
-    first, from whatever else is asked for."""
-    asked = [word for word in args if word not in ("-h", "--help")]
-    first = parse(Train, asked, "train", Train(recipe("", _architecture(asked))))
+    """The options of a training. Language, architecture and mask decide the defaults of the others:
+    they are read first, whatever else is given."""
+    words = [word for word in args if word not in ("-h", "--help")]
+    first = parse(Train, words, "train", Train(recipe("", _architecture(words))))
     name = one_form(first.config.language)
-    if len(asked) < len(args) and not name and first.corpus is None:
+    if len(words) < len(args) and not name and first.corpus is None:
         return parse(Train, ["--help"], "train", Train(recipe("")))
     if first.corpus is not None and name:
         raise UserError(
@@ -146,13 +146,13 @@ def _train(args: Sequence[str]) -> Train:
         )
     regex, symbols = first.config.regex, first.config.symbols
     grammar = productions(first.config.grammar)
-    own = "--regex" if regex else "--symbols" if symbols else "--grammar"
+    option = "--regex" if regex else "--symbols" if symbols else "--grammar"
     if first.corpus is not None and (regex or symbols or grammar):
-        raise UserError(f"{own} and --corpus are two things to train on: leave one out")
+        raise UserError(f"{option} and --corpus are two things to train on: leave one out")
     if first.corpus is not None:
         name = corpus_name(first.corpus)
     elif (regex or grammar) and not name:
-        raise UserError(f"no name given: write `lab train my-language {own} ...`")
+        raise UserError(f"no name given: write `lab train my-language {option} ...`")
     elif not name:
         raise UserError(
             f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE, or "
@@ -176,7 +176,7 @@ def _architecture(args: Sequence[str]) -> ModelConfig:
 
 
 def _given(args: Sequence[str], option: str) -> str | None:
-    """What is given for an option, if it is."""
+    """The value that is given for an option; None without one."""
     words = [part for word in args for part in (word.split("=", 1) if option in word else [word])]
     return dict(pairwise(words)).get(option)
 
@@ -202,10 +202,10 @@ def _finetune(args: Sequence[str]) -> Finetune:
     from models.runs.run import CORPUS, Run  # heavy
 
     parent = Run(Path(args[0]))
-    asked = _given(args, "--objective")
-    taught = asked if asked in OBJECTIVES else parent.config.objective
-    own = replace(parent.config.model, output="sigmoid")  # the objective decides it anew
-    config = replace(parent.config, objective=taught, model=own)
+    choice = _given(args, "--objective")
+    taught = choice if choice in OBJECTIVES else parent.config.objective
+    model = replace(parent.config.model, output="sigmoid")  # the objective decides it anew
+    config = replace(parent.config, objective=taught, model=model)
     config = replace(config, parent=parent.model_hash(), tuned="all", lines=0)
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
@@ -268,7 +268,7 @@ def _questions() -> list[str]:
     width = max(map(len, registered()))
     lines = []
     for group, title in TITLES.items():
-        ours = {name: each.asks for name, each in BUILT_IN.items() if each.group == group}
+        ours = {name: entry.asks for name, entry in BUILT_IN.items() if entry.group == group}
         lines += [title, *(f"  {name:{width}}  {asks}" for name, asks in ours.items())]
     others = [f"  {name}" for name in registered() if name not in BUILT_IN]
     return [*lines, *(["of other packages", *others] if others else [])]

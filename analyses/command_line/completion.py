@@ -30,7 +30,7 @@ complete -o default -F _lab lab""",
 compdef _lab lab""",
     "fish": """complete -c lab -a '(lab --complete (commandline -opc)[2..] (commandline -ct))'""",
 }
-"""What each shell runs when it starts. Where lab knows nothing, the shell offers files."""
+"""The script that each shell runs at its start. Where lab knows nothing, the shell offers files."""
 
 VALUES: dict[str, Iterable[str]] = {"--recipe": RECIPES, "--objective": OBJECTIVES}
 """Options whose values are known, beside those whose help lists them."""
@@ -42,15 +42,15 @@ def completion(options: Completion) -> None:
 
 
 def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
-    """How the last word may go on.
+    """The words that the last word may become.
 
     Args:
-        words: what follows `lab`, up to the cursor; the last one is being written and may be "".
-        commands: those of `lab`.
+        words: the words after `lab`, up to the cursor; the last one is being written and may be "".
+        commands: the commands of `lab`.
     """
     *before, current = words or [""]
-    known = _known(before, current) if before else [*commands, "--help", "--version"]
-    return [word for word in known if word.startswith(current)]
+    choices = _known(before, current) if before else [*commands, "--help", "--version"]
+    return [word for word in choices if word.startswith(current)]
 
 
 def _known(before: Sequence[str], current: str) -> Iterable[str]:
@@ -98,5 +98,5 @@ def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
         return option_values((SHOWN | SHOWN_OF)[others[0]])
     if name != "analyse":
         return option_values(TAKES[name])
-    asked = [word for word in rest if word in registered()]
-    return option_values(Asks) | (option_values(options_of(asked[0])) if asked else {})
+    names = [word for word in rest if word in registered()]
+    return option_values(Asks) | (option_values(options_of(names[0])) if names else {})

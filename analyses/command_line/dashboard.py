@@ -61,16 +61,16 @@ def dashboard(options: Dashboard) -> None:
     _refuse_taken(options.port)
     address = f"http://127.0.0.1:{options.port}"
     # Empty where there is none: what another dashboard left in the environment is not ours.
-    asked = {"STRUCTURE_LAB_TOKEN": "", "STRUCTURE_LAB_OPENED": ""}
+    variables = {"STRUCTURE_LAB_TOKEN": "", "STRUCTURE_LAB_OPENED": ""}
     if not options.no_token:
-        asked["STRUCTURE_LAB_TOKEN"] = token = secrets.token_urlsafe(24)
+        variables["STRUCTURE_LAB_TOKEN"] = token = secrets.token_urlsafe(24)
         address += f"/?token={token}"
     if not options.headless and _has_screen():
-        asked["STRUCTURE_LAB_OPENED"] = address
+        variables["STRUCTURE_LAB_OPENED"] = address
     OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
     OUT.file.flush()
     # The server takes the place of this process: whoever stops one stops both.
-    os.execve(sys.executable, command, os.environ | asked)
+    os.execve(sys.executable, command, os.environ | variables)
 
 
 def _has_screen() -> bool:

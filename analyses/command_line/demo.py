@@ -75,16 +75,16 @@ def demo(options: Demo) -> None:
 
 
 def planned(options: Demo) -> dict[str, TrainConfig]:
-    """What is trained of each language. Raises UserError for an unknown recipe."""
+    """The training configuration of each language. Raises UserError for an unknown recipe."""
     return {name: recipe_or_plain(name, options.recipe) for name in options.languages}
 
 
 def used(configs: Mapping[str, TrainConfig]) -> str:
-    """Which recipe was used of which language, as a sentence."""
+    """The recipe of each language, as a sentence."""
     by_recipe: dict[str, list[str]] = {}
     for name in sorted(configs):
         by_recipe.setdefault(configs[name].recipe, []).append(name)
-    parts = [f"{', '.join(names)} {each} ({ABOUT[each]})" for each, names in by_recipe.items()]
+    parts = [f"{', '.join(names)} {kind} ({ABOUT[kind]})" for kind, names in by_recipe.items()]
     return f"Recipes: {'; '.join(parts)}."
 
 
@@ -101,8 +101,8 @@ def _complete(path: Path, config: TrainConfig, device: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
     run = trained(path, config, device=device)
-    for each in usual():
-        answer(run, each, question(each).brief)
+    for name in usual():
+        answer(run, name, question(name).brief)
     return time.monotonic() - start
 
 
@@ -110,46 +110,46 @@ def _state_of(paths: dict[str, Path]) -> Table:
     """One bar a run: training first, then the questions."""
     table = Table.grid(padding=(0, 2))
     for path in paths.values():
-        done, total, what = 0.0, 1.0, "waiting"
+        done, total, stage = 0.0, 1.0, "waiting"
         try:
             run = Run(path)
             steps = [line["step"] for line in run.metrics()]
             answered = [name for name in usual() if folders_of(path, name)]
             done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
-            what = "training"
+            stage = "training"
             if run.record["status"] == "finished":
                 left = [name for name in usual() if name not in answered]
                 done, total = len(answered), len(usual())
-                what = f"asking: {left[0]}" if left else "done"
+                stage = f"asking: {left[0]}" if left else "done"
         except UserError:
             pass  # not begun yet
-        table.add_row(path.name, ProgressBar(total, done, width=30), what)
+        table.add_row(path.name, ProgressBar(total, done, width=30), stage)
     return table
 
 
 def _asked(run: Run, name: str) -> Answer:
-    """The answer to a question as the demo asks it. Raises UserError where it was removed."""
+    """The answer to a question as the demo asks it. Raises UserError if it was removed."""
     about = question(name)
-    found = Answers.of(run).asked(name, arguments_of(about.brief or about.options()))
-    if found is None:
+    result = Answers.of(run).asked(name, arguments_of(about.brief or about.options()))
+    if result is None:
         raise UserError(f"{run.path} keeps no answer to {name}: run `lab demo` again")
-    return found
+    return result
 
 
 def overview(run: Run) -> dict[str, object]:
     """A run in one row."""
-    found = {
+    findings = {
         name: _asked(run, name).findings for name in ("accuracy", "probing", "heads", "discovery")
     }
-    main = found["probing"]["main"]
-    probe = found["probing"]["best"][main]
-    heads = len(found["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads
-    discovery = found["discovery"]
+    main = findings["probing"]["main"]
+    probe = findings["probing"]["best"][main]
+    heads = len(findings["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads
+    discovery = findings["discovery"]
     return {
         "run": run.name,
-        "exact": str(found["accuracy"]["exact_to"] or "-"),
+        "exact": str(findings["accuracy"]["exact_to"] or "-"),
         "recognised": "".join(f"{last['recognition']:.1%}" for last in run.metrics()[-1:]) or "-",
-        **dict(zip(("false accepts", "false rejects"), _wrong(found["accuracy"]), strict=True)),
+        **dict(zip(("false accepts", "false rejects"), _wrong(findings["accuracy"]), strict=True)),
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
         "structure": _structure(discovery),
@@ -167,7 +167,7 @@ def _wrong(accuracy: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _structure(discovery: Mapping[str, Any]) -> str:
-    """What was found behind the verdicts, in two words."""
+    """The structure behind the verdicts, in two words."""
     if discovery["status"] == "counts":
         return str(discovery["envelope"]["name"] or discovery["envelope"]["shape"])
     return f"{discovery['n_states']} states" if discovery["status"] != "none" else "none"

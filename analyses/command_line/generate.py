@@ -18,10 +18,10 @@ def generate(options: Generate) -> None:
         count = options.count or 200
         with progress_bar("decoders") as report:
             table = decoders(run, count, options.longest, options.seed, prompt, report)
-        said = told(claims(table), None)
-        if not shown(options, table, {"decoders": as_rows(table), "answer": said}):
+        sentence = told(claims(table), None)
+        if not shown(options, table, {"decoders": as_rows(table), "answer": sentence}):
             OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
-            OUT.print(said)
+            OUT.print(sentence)
         return
     choice = Choice(
         options.temperature,
@@ -33,14 +33,14 @@ def generate(options: Generate) -> None:
     maker = generator(run, options.longest, prompt)
     count = options.count or 10
     if options.all_words:
-        made = maker.exhaustive(count, options.by_length)
+        result = maker.exhaustive(count, options.by_length)
     elif options.beam:
-        made = maker.beam(options.beam, options.by_length)
+        result = maker.beam(options.beam, options.by_length)
     else:
-        made = maker.sample(count, choice, options.seed)
-    table = judged(run, made.words[:count])
+        result = maker.sample(count, choice, options.seed)
+    table = judged(run, result.words[:count])
     if shown(options, table):
         return
     OUT.print(table_of(table))
     right = int((table["ended"] & table["in_language"]).sum())
-    OUT.print(f"{right} of {len(table)} ended and are in the language; {made.calls} calls.")
+    OUT.print(f"{right} of {len(table)} ended and are in the language; {result.calls} calls.")

@@ -16,7 +16,7 @@ from models.runs.run import RUN_FILE, Run
 
 def runs(options: Runs) -> None:
     """The runs of a folder."""
-    if any((each / RUN_FILE).exists() for each in (options.folder, *options.folder.parents)):
+    if any((folder / RUN_FILE).exists() for folder in (options.folder, *options.folder.parents)):
         raise UserError(f"{options.folder} is a run, or lies in one: give the folder of all runs")
     if not options.folder.is_dir():
         raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
@@ -35,8 +35,8 @@ def report(options: Report) -> None:
     of_table = path is not None and not (path / RUN_FILE).exists() and is_table(path)
     of_run = path is not None and not of_table
     for name in ("file", "step", "named", "command", "question"):
-        owner, own = ("a run", of_run) if name in ("file", "step") else ("a table", of_table)
-        if not own and getattr(options, name) != getattr(Report, name):
+        owner, fits = ("a run", of_run) if name in ("file", "step") else ("a table", of_table)
+        if not fits and getattr(options, name) != getattr(Report, name):
             raise UserError(f"--{name} is of the report of {owner}: leave it out")
     if path is None:
         _findings(options)
@@ -51,19 +51,19 @@ def _findings(options: Report) -> None:
     """Writes the pages of findings, or says what is stale."""
     names = pages.templates(options.docs)
     if options.check:
-        if found := pages.faults(options.docs):
-            for fault in found:
+        if faults := pages.faults(options.docs):
+            for fault in faults:
                 OUT.print(fault, markup=False, soft_wrap=True)
-            raise UserError(f"{len(found)} faults in the findings")
+            raise UserError(f"{len(faults)} faults in the findings")
         OUT.print(f"{len(names)} pages of findings are what their tables say")
         return
     if not names:
         raise UserError(
             f"{options.docs / pages.TEMPLATES} has no templates: name the folder of pages (--docs)"
         )
-    with progress_bar("findings") as told:
-        for done, name in enumerate(names):
-            told(done, len(names), name)
+    with progress_bar("findings") as progress:
+        for number, name in enumerate(names):
+            progress(number, len(names), name)
             OUT.print(f"{pages.write(options.docs, name)}")
 
 
@@ -71,7 +71,7 @@ def _of_run(run: Run, options: Report) -> None:
     """Writes a run's report as one HTML file."""
     file = options.file or run.path / "report.html"
     check_replaced(file)
-    with progress_bar(run.name) as told:
-        page = report_of(run, told)
+    with progress_bar(run.name) as progress:
+        page = report_of(run, progress)
     write_bytes(file, marked(page.encode(), "html"))
     OUT.print(f"{file}")

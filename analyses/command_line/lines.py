@@ -15,7 +15,7 @@ from analyses.rules.narrowing import asked
 from analyses.script import as_json, where
 
 SHOWN = 8
-"""So many rules beside the best are printed."""
+"""Rules beside the best that are printed."""
 
 
 def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
@@ -30,20 +30,20 @@ def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
 
 def _of_network(options: OfNetwork) -> None:
     with progress_bar(options.name) as report:
-        answer, known = of_network.rule_of_network(options, report)
-    found = dict(answer.findings)
-    if shown(options, answer.table, found):
+        answer, kept = of_network.rule_of_network(options, report)
+    facts = dict(answer.findings)
+    if shown(options, answer.table, facts):
         return
-    note = " (kept from before; --again answers afresh)" if known else ""
-    OUT.print(f"{found['headline']}{note}", style="bold")
-    OUT.print(found["evidence"])
-    if found["regex"]:
-        OUT.print(f"As a regular expression: {found['regex']}")
-    OUT.print(table_of(of_network.by_length(found)))
-    about = f"words of {' '.join(found['symbols'])} between {found['begin']} and {found['end']}"
+    note = " (kept from before; --again answers afresh)" if kept else ""
+    OUT.print(f"{facts['headline']}{note}", style="bold")
+    OUT.print(facts["evidence"])
+    if facts["regex"]:
+        OUT.print(f"As a regular expression: {facts['regex']}")
+    OUT.print(table_of(of_network.by_length(facts)))
+    about = f"words of {' '.join(facts['symbols'])} between {facts['begin']} and {facts['end']}"
     may = "if its logit is above 0"
-    if found["reads"] == "softmax":
-        may = f"at a probability of {found['least']:g}"
+    if facts["reads"] == "softmax":
+        may = f"at a probability of {facts['least']:g}"
     OUT.print(f"Asked about {about}; a token may come next {may}.")
     where(answer, of_network.NAME)
 
@@ -87,7 +87,7 @@ def _of_lines(options: Discover) -> None:
 
 
 def recover(options: Recover) -> None:
-    """How much of a planted rule comes back?"""
+    """The share of planted rules that comes back."""
     with progress_bar(options.study) as report:
         result = recovery.recover(options, report)
     if shown(options, result.table, as_json(result)):

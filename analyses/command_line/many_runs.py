@@ -54,14 +54,14 @@ def seeds(options: Seeds) -> None:
     tests = planned.compared_groups(runs, names)
     if shown(options, tests if options.tests else table):
         return
-    tables, what = for_reading(table, COLUMNS)
+    tables, legend = for_reading(table, COLUMNS)
     for title, part in tables:
         OUT.print(table_of(part, title))
-    OUT.print(what)
+    OUT.print(legend)
     for (group, name), rows in tests.groupby(["group", "analysis"], sort=False):
-        part, how = planned.for_reading(rows)
+        part, caption = planned.for_reading(rows)
         OUT.print(table_of(part, f"{group}: {name}, tested"))
-        OUT.print(how)
+        OUT.print(caption)
 
 
 def sweep(options: Sweep | Leaderboard | FewLabels) -> None:
@@ -122,7 +122,7 @@ def _tell(result: Answer) -> None:
 
 
 def _estimate(options: Sweep) -> None:
-    """What a sweep would take."""
+    """The estimated cost of a sweep."""
     file, runs, skipped = sweeps.planned(options)
     with progress_bar(options.file) as report:
         table = estimated(options, runs, file.exam, report)
@@ -166,7 +166,7 @@ def _leaderboard(options: Leaderboard) -> None:
 
 
 def _few_labels(options: FewLabels) -> None:
-    """How many labelled lines does a network need that has read unlabelled words before?"""
+    """The labelled lines that a network needs if it has read unlabelled words before."""
     with progress_bar("few-labels") as report:
         result = labels.few_labels(options, report)
     if shown(options, result.table, as_json(result)):
@@ -178,7 +178,7 @@ def _few_labels(options: FewLabels) -> None:
             OUT.print(table_of(rows, f"{target}: {labels.CALLED[measure]}"))
     OUT.print(labels.LEGEND)
     if options.dimensions:
-        found = labels.intrinsic(result.table, options.dimensions)
-        OUT.print(table_of(found, "intrinsic dimension: the fewest directions that are enough"))
+        sizes = labels.intrinsic(result.table, options.dimensions)
+        OUT.print(table_of(sizes, "intrinsic dimension: the fewest directions that are enough"))
     OUT.print(result.sentence)
     where(result, labels.NAME)

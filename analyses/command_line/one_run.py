@@ -23,7 +23,7 @@ from models.runs.run import Run
 from models.training.evaluation import predict as predict_word
 
 ENDED = "if it ended here"
-"""What a network of verdicts says of each beginning of a word."""
+"""The column of the verdicts on each beginning of a word."""
 SHOWN = 12
 """Lines of a list that are printed; --csv prints all."""
 
@@ -31,9 +31,9 @@ SHOWN = 12
 def evaluate(options: Evaluate) -> None:
     """A curve by length."""
     run = Run(options.run, options.step)
-    asked = Accuracy(options.max_n, options.lengths, options.count, options.seed, options.all_words)
+    query = Accuracy(options.max_n, options.lengths, options.count, options.seed, options.all_words)
     with progress_bar(run.name) as report:
-        result, _ = answer(run, "accuracy", asked, report, options.again)
+        result, _ = answer(run, "accuracy", query, report, options.again)
     printed = printed_verdicts(run)
     content = accuracy.as_json(run, result)
     if printed is not None:
@@ -50,7 +50,7 @@ def evaluate(options: Evaluate) -> None:
 
 
 def predict(options: Predict) -> None:
-    """What may follow each symbol; in or out: as far as the network was taught it."""
+    """The tokens that may follow each symbol, and in or out, as far as the network learned them."""
     run = Run(options.run)
     model, taught = run.model(), run.objective
     word = run.language.vocabulary.parse(options.word)
@@ -60,15 +60,15 @@ def predict(options: Predict) -> None:
         )
     follow, is_in = predict_word(model, word, taught)
     accepted = is_in if taught.needed(word) else None
-    said = {True: "in the language", False: "not in the language", None: ""}[accepted]
+    verdict = {True: "in the language", False: "not in the language", None: ""}[accepted]
     if taught.verdict_alone:  # of each beginning, too, it was taught the verdict and no more
         ends = [bool(may) for may in follow]
         steps = [{"symbol": s, "accepted": end} for s, end in zip(word, ends, strict=True)]
         if shown(options, pd.DataFrame(steps), {"accepted": accepted, "steps": steps}):
             return
-        told = {"symbol": word, ENDED: ["in" if end else "not in" for end in ends]}
-        OUT.print(table_of(pd.DataFrame(told)))
-        OUT.print(said)
+        columns = {"symbol": word, ENDED: ["in" if end else "not in" for end in ends]}
+        OUT.print(table_of(pd.DataFrame(columns)))
+        OUT.print(verdict)
         return
     steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
     table = pd.DataFrame({"symbol": word, "next": [" ".join(may) for may in follow]})
@@ -83,8 +83,8 @@ def predict(options: Predict) -> None:
         rows.append(row)
     if rows:
         OUT.print(table_of(pd.DataFrame(rows)))
-    if said:
-        OUT.print(said)
+    if verdict:
+        OUT.print(verdict)
 
 
 def analyse(asked: Analyse) -> None:
@@ -93,21 +93,21 @@ def analyse(asked: Analyse) -> None:
     if asked.name is not None:
         ask(run, asked.name, asked.options, asked.how)
         return
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     refused: dict[str, str] = {}
     names = [*usual(), *([] if lack(run, ["alignment"]) else ["alignment"])]
-    for each in names:
+    for name in names:
         try:
             if asked.how.json:
-                found[each] = as_json(answered(run, each, None, asked.how)[0])
+                answers[name] = as_json(answered(run, name, None, asked.how)[0])
             else:
-                ask(run, each, None, asked.how)
+                ask(run, name, None, asked.how)
         except UserError as error:
-            refused[each] = str(error)
+            refused[name] = str(error)
             if not asked.how.json:
-                OUT.print(titled(each, f": not here: {error}"))
+                OUT.print(titled(name, f": not here: {error}"))
     if len(refused) == len(names):
         raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
-        print_json(found | notes)
+        print_json(answers | notes)

@@ -21,18 +21,18 @@ def plant(options: Plant) -> None:
     if not options.program:
         _programs(options)
         return
-    dials = Dials(**{each.name: getattr(options, each.name) for each in fields(Dials)})
+    dials = Dials(**{field.name: getattr(options, field.name) for field in fields(Dials)})
     with progress_bar(options.program) as report:
-        made = plants.plant(options.program, dials, options.seed, report)
-    run = plants.write(made, options.out / plants.run_name(made, dials))
-    plan = plants.content(made)
+        planted = plants.plant(options.program, dials, options.seed, report)
+    run = plants.write(planted, options.out / plants.run_name(planted, dials))
+    plan = plants.content(planted)
     table = pd.DataFrame(plan["variables"])[["name", "kind", "made by", "reads"]]
     table["reads"] = table["reads"].map(", ".join)
-    said = plants.in_words(made, dials)
-    if shown(options, table, plan | {"answer": said}):
+    sentence = plants.in_words(planted, dials)
+    if shown(options, table, plan | {"answer": sentence}):
         return
     OUT.print(table_of(table))
-    OUT.print(said)
+    OUT.print(sentence)
     OUT.print(f"  {run.path}, {run.path / PLAN}", style="dim")
 
 
@@ -66,8 +66,8 @@ def score(options: Score) -> None:
         result = board.score(options, report)
     if shown(options, result.table, as_json(result)):
         return
-    found = pd.DataFrame(result.findings["scores"])
-    OUT.print(table_of(summary.compact(found)))
+    scores = pd.DataFrame(result.findings["scores"])
+    OUT.print(table_of(summary.compact(scores)))
     for line in (*result.findings["faults"], *result.findings["sentences"]):
         OUT.print(line)
     where(result, board.NAME)

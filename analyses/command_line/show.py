@@ -1,4 +1,4 @@
-"""What a run keeps, and other things that are looked up: hooks, sizes, laws of a sweep."""
+"""Answers that a run keeps, and other things to look up: hooks, sizes, laws of a sweep."""
 
 from __future__ import annotations
 
@@ -48,77 +48,77 @@ def _show(options: Show) -> None:
         _show_all(run, options)
         return
     entry(options.name)
-    found = _newest_of(run, options.name)
-    if shown(options, found.table, as_json(found)):
+    answer = _newest_of(run, options.name)
+    if shown(options, answer.table, as_json(answer)):
         return
-    OUT.print(titled(options.name, f": {found.sentence}"))
-    OUT.print(table_of(question(options.name).headline(found)))
-    if found.model_hash != run.model_hash():
-        renewed = command_of(run, options.name, found.arguments)
+    OUT.print(titled(options.name, f": {answer.sentence}"))
+    OUT.print(table_of(question(options.name).headline(answer)))
+    if answer.model_hash != run.model_hash():
+        renewed = command_of(run, options.name, answer.arguments)
         OUT.print(f"The answer is about another checkpoint; `{renewed}` renews it.")
-    where(found, options.name)
+    where(answer, options.name)
     for other in Answers.of(run).current(options.name):
-        if other.folder != found.folder:
-            asked = asked_with(options.name, other.record.arguments)
-            OUT.print(f"  asked with {asked}: {other.folder}", style="dim")
+        if other.folder != answer.folder:
+            text = asked_with(options.name, other.record.arguments)
+            OUT.print(f"  asked with {text}: {other.folder}", style="dim")
 
 
 def _newest_of(run: Run, name: str) -> Answer:
     """The answer that the run was asked last, about its last checkpoint if there is one.
 
     Raises:
-        UserError: it keeps none.
+        UserError: the run keeps none.
     """
-    found = Answers.of(run).latest(name)
-    if found is None:
+    answer = Answers.of(run).latest(name)
+    if answer is None:
         older = kept_in(run.path, name)
         why = f"no answer to {name}"
         if older:
             why += f" by this version of the lab ({older[0].folder} is by another)"
         raise UserError(f"{run.path} keeps {why}: ask with `{lab('analyse', run.path, name)}`")
-    return found
+    return answer
 
 
-def _show_all(run: Run, how: Shows) -> None:
+def _show_all(run: Run, options: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    kept = {name: found for name in registered() if (found := Answers.of(run).latest(name))}
-    rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
-    if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
+    answers = {name: answer for name in registered() if (answer := Answers.of(run).latest(name))}
+    rows = [{"question": name, "answer": answer.sentence} for name, answer in answers.items()]
+    if shown(options, pd.DataFrame(rows, columns=["question", "answer"])):
         return
-    for name, found in kept.items():
-        OUT.print(titled(name, f": {found.sentence}"))
-        weighed = found.verdict
+    for name, answer in answers.items():
+        OUT.print(titled(name, f": {answer.sentence}"))
+        weighed = answer.verdict
         OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
-    left = ", ".join(name for name in usual() if name not in kept)
-    if left:
-        OUT.print(f"not asked yet: {left}", style="dim")
+    missing = ", ".join(name for name in usual() if name not in answers)
+    if missing:
+        OUT.print(f"not asked yet: {missing}", style="dim")
 
 
 def _scaling(options: Scaling) -> None:
     """Power laws of a sweep's loss, beside rivals and exactness."""
     runs = laws_of.points(options.folder, options.by)
     table = laws_of.laws(runs)
-    said, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
+    lines, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
     if options.file is not None:
         draw(laws_of.chart(runs, options.by), options.file)
-    content = {"laws": as_rows(table), "sizes": as_rows(sizes), "answer": " ".join(said)}
+    content = {"laws": as_rows(table), "sizes": as_rows(sizes), "answer": " ".join(lines)}
     if shown(options, table, content):
         return
     OUT.print(table_of(table))
     OUT.print(table_of(sizes))
-    for sentence in said:
+    for sentence in lines:
         OUT.print(sentence)
 
 
 def _size(options: Size) -> None:
-    """The weights of a model of any shape, and what its attention holds."""
+    """The weights of a model of any shape, and the memory of its attention."""
     parts = parts_of(options.model, options.tokens)
-    said = total(parts, options.model, options.positions)
+    text = total(parts, options.model, options.positions)
     rows = [asdict(part) for part in parts]
-    if shown(options, pd.DataFrame(rows), {"parts": rows, "answer": said}):
+    if shown(options, pd.DataFrame(rows), {"parts": rows, "answer": text}):
         return
     OUT.print(table_of(pd.DataFrame(rows)))
-    OUT.print(said)
+    OUT.print(text)
 
 
 def _hooks(options: Hooks) -> None:

@@ -23,7 +23,7 @@ from models.training.writer import validation_sample
 
 
 def languages(options: Languages) -> None:
-    """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
+    """The languages to train, each with type in the Chomsky hierarchy, example and near miss."""
     if options.tokens:
         _tokens(options)
         return
@@ -32,13 +32,13 @@ def languages(options: Languages) -> None:
         return
     rows = []
     for name in LANGUAGES:
-        known = language(name)
-        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        lang = language(name)
+        missed = lang.near_miss_example() if isinstance(lang, FormalLanguage) else None
         row: dict[str, str | None] = {
             "name": name,
-            "type": known.chomsky,
-            "symbols": " ".join(known.vocabulary.symbols),
-            "example": " ".join(known.example()),
+            "type": lang.chomsky,
+            "symbols": " ".join(lang.vocabulary.symbols),
+            "example": " ".join(lang.example()),
             "near miss": " ".join(missed) if missed else None,
             "recipes": " ".join(recipes_of(name)),
         }
@@ -53,41 +53,41 @@ def languages(options: Languages) -> None:
 
 def _tokens(options: Languages) -> None:
     """The merges of a language, how they cut a word, and whether they find its words."""
-    known = language(options.name)
-    cutter = of_tokens.tokeniser_of(known, options.tokens)
-    word = cutter.parse(options.word) if options.word else cutter.encode(known.example())
-    made, table = of_tokens.merges(known, cutter), of_tokens.judged(known, cutter)
-    said = of_tokens.in_words(known, cutter, table)
-    content = {"merges": as_rows(made), "word": word, "judged": as_rows(table), "answer": said}
+    lang = language(options.name)
+    cutter = of_tokens.tokeniser_of(lang, options.tokens)
+    word = cutter.parse(options.word) if options.word else cutter.encode(lang.example())
+    rows, table = of_tokens.merges(lang, cutter), of_tokens.judged(lang, cutter)
+    text = of_tokens.in_words(lang, cutter, table)
+    content = {"merges": as_rows(rows), "word": word, "judged": as_rows(table), "answer": text}
     if shown(options, table, content):
         return
-    if len(made):
-        OUT.print(table_of(made, "merges, in their order"))
+    if len(rows):
+        OUT.print(table_of(rows, "merges, in their order"))
     OUT.print(table_of(table, "beside pairs that are merged at random"))
     OUT.print(f"{len(word)} tokens: {' '.join(word)}")
-    OUT.print(said)
+    OUT.print(text)
 
 
 def _one_language(options: Languages) -> None:
     """A language: its machine, its production rules, and what a reader keeps along a word."""
-    known = language(options.name or "mine", grammar=productions(options.grammar))
-    if not isinstance(known, FormalLanguage):
-        raise UserError(f"{known.name} has no rules: it is a corpus")
-    word = known.vocabulary.parse(options.word) if options.word else known.example()
-    table = reader_of(known, word)
+    lang = language(options.name or "mine", grammar=productions(options.grammar))
+    if not isinstance(lang, FormalLanguage):
+        raise UserError(f"{lang.name} has no rules: it is a corpus")
+    word = lang.vocabulary.parse(options.word) if options.word else lang.example()
+    table = reader_of(lang, word)
     if shown(options, table):
         return
-    rule = rule_in_words(known)
-    OUT.print(f"{known.name} is {known.chomsky}. It is read by {known.machine}.")
+    rule = rule_in_words(lang)
+    OUT.print(f"{lang.name} is {lang.chomsky}. It is read by {lang.machine}.")
     if rule:
         OUT.print(f"A word is in it if it {rule}.")
-    if known.productions:
-        start = known.productions[0].split()[0]
+    if lang.productions:
+        start = lang.productions[0].split()[0]
         both = "; a>x is an a of the source and an x of the target"
-        pairs = isinstance(known, SyntaxDirected)
+        pairs = isinstance(lang, SyntaxDirected)
         OUT.print(f"Production rules, from {start}{both if pairs else ''}:")
-        OUT.print(*(f"  {rule}" for rule in known.productions), sep="\n")
-    is_in = "is" if known.contains(word) else "is not"
+        OUT.print(*(f"  {rule}" for rule in lang.productions), sep="\n")
+    is_in = "is" if lang.contains(word) else "is not"
     OUT.print(f"{' '.join(word)} {is_in} in it. After each symbol:")
     OUT.print(table_of(table))
 
@@ -127,8 +127,8 @@ def _go(run: Run, device: str) -> None:
     with progress_bar(run.name) as report:
 
         def progress(step: int, loss: float | None) -> None:
-            what = run.name if loss is None else f"{run.name}  loss {loss:.4f}"
-            report(step, run.config.steps, what)
+            title = run.name if loss is None else f"{run.name}  loss {loss:.4f}"
+            report(step, run.config.steps, title)
 
         try:
             with locked(run.path):
@@ -137,10 +137,10 @@ def _go(run: Run, device: str) -> None:
             ERR.print(f"go on with `{lab('resume', run.path)}`")
             raise
     record = run.record
-    said = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"
+    text = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"
     if "selected_step" in record:
-        said += f", weights of step {record['selected_step']}"
+        text += f", weights of step {record['selected_step']}"
     if last := run.evaluation():  # the file of a run that was resumed may have been removed
         exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
-        said += f"; training window: {exact}recognition {last['recognition']:.1%}"
-    OUT.print(said)
+        text += f"; training window: {exact}recognition {last['recognition']:.1%}"
+    OUT.print(text)

@@ -94,13 +94,13 @@ def answers(
 
 
 def _job_name(key: Hashable) -> str:
-    """What an error calls a job."""
+    """The name of a job in an error."""
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _alone(work: Callable[..., Answer], *arguments: Any) -> Answer:
-    """What a worker's thread runs. It sets the limits itself, because anybody may have started the
-    worker."""
+    """The work of a worker's thread. It sets the limits itself, because anybody may have started
+    the worker."""
     one_thread()
     keep_memory()
     return work(*arguments)
@@ -211,7 +211,7 @@ def _interrupted_later() -> Iterator[None]:
 
 
 SCRATCH = "structure-lab-workers-"
-"""How a folder of ``_scratch`` begins; eight hex digits follow."""
+"""The beginning of the name of a folder of ``_scratch``; eight hex digits follow."""
 
 
 @cache
@@ -221,9 +221,9 @@ def _scratch() -> Path:
     It is removed when the process ends. A process that is killed cannot do that: the next one does.
     """
     place = Path(tempfile.gettempdir())
-    for left in place.glob(SCRATCH + 8 * "[0-9a-f]"):
-        if not is_locked(left):
-            shutil.rmtree(left, ignore_errors=True)
+    for stale in place.glob(SCRATCH + 8 * "[0-9a-f]"):
+        if not is_locked(stale):
+            shutil.rmtree(stale, ignore_errors=True)
     folder, held = place / f"{SCRATCH}{uuid4().hex[:8]}", ExitStack()
     held.enter_context(locked(folder))
     folder.mkdir(mode=0o700)

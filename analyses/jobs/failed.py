@@ -1,4 +1,4 @@
-"""What stands where an answer would, if a job has none."""
+"""The stand-in for the answer of a job that has none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Failed:
-    """What a job leaves that has no answer: the reason, in one line."""
+    """A job without an answer: the reason, in one line."""
 
     reason: str

@@ -1,4 +1,4 @@
-"""What one worker may use of its machine: one core, and the memory that it has freed itself."""
+"""A worker's limits on its machine: one core, and the memory that it has freed itself."""
 
 from __future__ import annotations
 

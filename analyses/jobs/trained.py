@@ -46,7 +46,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
     """The finished runs of configurations that differ in the seed alone, trained at once.
 
     Raises:
-        UserError: as ``trained``.
+        UserError: see ``trained``.
     """
     choose_device(device)
     with ExitStack() as locks:

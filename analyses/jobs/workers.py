@@ -26,7 +26,7 @@ def side_by_side(
     Args:
         work: a function of a module, so that other processes find it.
         jobs: the arguments of each call, by key. Workers elsewhere get absolute paths.
-        workers: how many processes; with one, this process does the work itself.
+        workers: number of processes; with one, this process does the work itself.
         scheduler: the address of a Dask scheduler, whose workers do the work instead.
 
     Raises:
@@ -44,31 +44,31 @@ def collected(
     workers: int,
     scheduler: str | None = None,
 ) -> Iterator[tuple[Key, Answer | Failed]]:
-    """As ``side_by_side``, but a job that fails stops no other one.
+    """``side_by_side``, in which a job that fails stops no other one.
 
     It is tried once more after all others. If it fails again, its answer is ``Failed``. A UserError
     is a mistake in what was asked: it ends all, as in ``side_by_side``.
     """
-    left = dict(jobs)
+    pending = dict(jobs)
     for last in (False, True):
         failed = {}
-        for key, answer in _answers(partial(_caught, work), left, workers, scheduler):
+        for key, answer in _answers(partial(_caught, work), pending, workers, scheduler):
             if last or not isinstance(answer, Failed):
                 yield key, answer
             else:
-                failed[key] = left[key]
-        left = failed
+                failed[key] = pending[key]
+        pending = failed
 
 
 def _caught(work: Callable[..., Answer], *arguments: Any) -> Answer | Failed:
-    """The answer of a job, or why it has none."""
+    """The answer of a job, or the reason for having none."""
     try:
         return work(*arguments)
     except UserError:
         raise
     except Exception as error:  # whatever it is, the other jobs go on
-        said = " ".join(str(error).split())
-        return Failed(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+        text = " ".join(str(error).split())
+        return Failed(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def _answers(

@@ -1,4 +1,4 @@
-"""Where a model's compute goes: operations by formula and by PyTorch's counter, and seconds."""
+"""The compute of a model by part: operations by formula and by PyTorch's counter, and seconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lengths_of(config: ModelConfig) -> tuple[int, ...]:
 
 
 def predicted(model: LanguageModel, lengths: Iterable[int]) -> pd.DataFrame:
-    """What the formulas say: columns part, order, positions, flops."""
+    """Operations by the formulas: columns part, order, positions, flops."""
     rows = [
         (part.name, part.order, n, part.flops(n))
         for n in lengths
@@ -49,7 +49,7 @@ def example_tokens(model: LanguageModel, positions: int) -> Int[Tensor, "1 pos"]
 
 @torch.no_grad()
 def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
-    """What PyTorch's counter says of the same parts: columns part, positions, counted.
+    """Operations of the same parts by PyTorch's counter: columns part, positions, counted.
 
     On a CPU the counter does not see fused kernels, so attention and an LSTM run without them here.
     """
@@ -84,8 +84,8 @@ def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataF
     Columns: part, positions, seconds. The clock is read where a module begins and where it ends.
     The last row is everything else.
     """
-    found = operations(model.config, len(model.vocabulary))
-    names = {name for part in found for name in (*part.modules, *part.without)}
+    parts = operations(model.config, len(model.vocabulary))
+    names = {name for part in parts for name in (*part.modules, *part.without)}
     tokens = example_tokens(model, positions)
     taken: dict[str, float] = {}
     handles = []
@@ -99,7 +99,7 @@ def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataF
 
         module = model.get_submodule(name)
         handles += [module.register_forward_pre_hook(begin), module.register_forward_hook(end)]
-    seconds: dict[str, list[float]] = {name: [] for name in (*(p.name for p in found), REST)}
+    seconds: dict[str, list[float]] = {name: [] for name in (*(p.name for p in parts), REST)}
     try:
         for turn in range(repeats + 1):
             start = time.perf_counter()
@@ -107,8 +107,8 @@ def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataF
             whole = time.perf_counter() - start
             if turn == 0:
                 continue  # the first pass warms up
-            own = {part.name: max(0.0, _difference(part, taken.__getitem__)) for part in found}
-            for name, value in (own | {REST: max(0.0, whole - sum(own.values()))}).items():
+            net = {part.name: max(0.0, _difference(part, taken.__getitem__)) for part in parts}
+            for name, value in (net | {REST: max(0.0, whole - sum(net.values()))}).items():
                 seconds[name].append(value)
     finally:
         for handle in handles:
@@ -170,7 +170,7 @@ def growth_chart(table: pd.DataFrame, value: str) -> ChartType:
 
 
 def share_chart(table: pd.DataFrame) -> ChartType:
-    """How the time is divided among the parts; or the operations, if no time was measured."""
+    """The division of the time among the parts, or of the operations if no time was measured."""
     value, title = ("seconds", "time") if "seconds" in table else ("flops", "flops")
     y = alt.Y(f"{value}:Q", title=f"share of {title}").stack("normalize").axis(format="%")
     x = alt.X("positions:O", title="positions N").axis(labelAngle=0)

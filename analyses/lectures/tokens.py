@@ -1,4 +1,4 @@
-"""How a language's words are cut into tokens, and whether merges find the true words."""
+"""Tokenisers of a language: their cuts of its words, and whether merges find the true words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tokeniser_of(language: Language, vocabulary: str) -> Tokeniser:
 
 
 def most_merges(language: Language) -> int:
-    """How many merges the words of a language hold, ``MOST_SHOWN`` at most."""
+    """The number of merges that the words of a language hold, ``MOST_SHOWN`` at most."""
     letters = set(Tokeniser.learn(language, CHARACTERS).tokens)
     model = learnt(texts_of(language, is_spelled(language)), letters, MOST_SHOWN)
     return model.get_vocab_size() - len(letters)
@@ -70,7 +70,7 @@ def merges(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
 
 
 def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
-    """What a number of merges does, beside pairs that are merged at random.
+    """The effect of each number of merges, beside pairs that are merged at random.
 
     Blanks are not shown where a text is one row of letters. Merges may then go from word to word,
     and nothing but how often letters stand together tells where a word ends.
@@ -80,43 +80,43 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
         (tokens in it, without BOS and END), tokens_a_symbol. For a language whose symbols are words
         of several letters also words (the share of them that are one token), whole (the share of
         the merged tokens that are words), cuts (the share of the places where a text is cut that
-        are between words), between (the share of the places between words where it is cut). Of
-        random pairs all are means over ``DRAWS`` draws.
+        are between words), between (the share of the places between words where it is cut). For
+        random pairs all numbers are means over ``DRAWS`` draws.
     """
     spelled, symbols = tokeniser.spelled, language.vocabulary.symbols
     count = len(tokeniser.merges)
     texts = texts_of(language, spelled)
     bare = [text.replace(BLANK, "").replace(" ", "") for text in texts]
     rng = np.random.default_rng(SEED)
-    asked: list[tuple[str, list[str], Callable[[], Choice], int]] = [
+    trials: list[tuple[str, list[str], Callable[[], Choice], int]] = [
         (PAIRS, texts, lambda: in_order(tokeniser.merges), 1),
         (RANDOM, texts, lambda: at_random(rng), DRAWS),
     ]
     if spelled:
         letters = set("".join(bare))
         alone = Tokeniser(learnt(bare, letters, count), spelled=False).merges
-        asked += [
+        trials += [
             (WITHOUT, bare, lambda: in_order(alone), 1),
             (RANDOM_WITHOUT, bare, lambda: at_random(rng), DRAWS),
         ]
     true = [[len(part.rstrip(BLANK)) for part in text.split()] for text in texts[:MEASURED]]
     stops = {0, count, *(2**k for k in range(count.bit_length()))}
     rows = []
-    for kind, read, choice, draws in asked:
+    for kind, read, choice, draws in trials:
         shown = read is texts
-        known = {symbol + BLANK * shown for symbol in symbols} if spelled else None
+        words = {symbol + BLANK * shown for symbol in symbols} if spelled else None
         size = len(set("".join(read)) - {" "})
         for _ in range(draws):
             for number, merged, cut in course(read[:MEASURED], choice(), count):
                 if number in stops:
                     sizes = {"kind": kind, "merges": number, "vocabulary": size + number}
-                    rows.append(sizes | _measured(cut, merged, known, true, bare[:MEASURED]))
-    found = pd.DataFrame(rows)
-    return found.groupby(["kind", "merges"], sort=False).mean().reset_index()
+                    rows.append(sizes | _measured(cut, merged, words, true, bare[:MEASURED]))
+    table = pd.DataFrame(rows)
+    return table.groupby(["kind", "merges"], sort=False).mean().reset_index()
 
 
 Choice = Callable[[Counter[Pair]], Pair | None]
-"""Which pair is merged next, of those that stand side by side and how often; None ends it."""
+"""The pair that is merged next, from counts of pairs side by side; None ends the merging."""
 
 
 def in_order(pairs: Sequence[Pair]) -> Choice:
@@ -143,86 +143,86 @@ def course(
     Yields:
         The number of merges, the merged tokens, and each text as the tokens of its parts.
     """
-    known: dict[str, list[str]] = {part: list(part) for text in texts for part in text.split()}
+    cuts: dict[str, list[str]] = {part: list(part) for text in texts for part in text.split()}
     often = Counter(part for text in texts for part in text.split())
     merged: list[str] = []
     for number in range(count + 1):
-        yield number, merged, [[known[part] for part in text.split()] for text in texts]
+        yield number, merged, [[cuts[part] for part in text.split()] for text in texts]
         there: Counter[Pair] = Counter()
-        for part, tokens in known.items():
+        for part, tokens in cuts.items():
             for pair in pairwise(tokens):
                 there[pair] += often[part]
         if number == count or (pair_next := choice(there)) is None:
             return
         merged.append("".join(pair_next))
-        known = {part: _merge(tokens, pair_next) for part, tokens in known.items()}
+        cuts = {part: _merge(tokens, pair_next) for part, tokens in cuts.items()}
 
 
 def _merge(tokens: Sequence[str], pair: Pair) -> list[str]:
     """The tokens with each occurrence of a pair made one, from the left."""
-    found: list[str] = []
+    merged: list[str] = []
     at = 0
     while at < len(tokens):
         both = tuple(tokens[at : at + 2]) == pair
-        found.append("".join(tokens[at : at + 1 + both]))
+        merged.append("".join(tokens[at : at + 1 + both]))
         at += 1 + both
-    return found
+    return merged
 
 
 def _measured(
     cut: list[list[list[str]]],
     merged: list[str],
-    known: set[str] | None,
+    words: set[str] | None,
     true: list[list[int]],
     bare: list[str],
 ) -> dict[str, float]:
     """The numbers of ``judged`` at one number of merges.
 
     Args:
-        cut: the texts in parts in tokens.
+        cut: the tokens of each part of each text.
         merged: the merged tokens.
-        known: the words as tokens; None where symbols are letters.
+        words: the words as tokens; None where symbols are letters.
         true: the letters of each word of each text.
         bare: the texts without blanks.
     """
     tokens = sum(len(part) for text in cut for part in text)
-    if known is None:
+    if words is None:
         return {"tokens_a_symbol": tokens / sum(map(len, bare))}
     hits = cuts = places = 0
     for text, sizes in zip(cut, true, strict=True):
         letters = (len(token.replace(BLANK, "")) for part in text for token in part)
-        made = set(accumulate(letters)) - {0, sum(sizes)}
+        ends = set(accumulate(letters)) - {0, sum(sizes)}
         between = set(accumulate(sizes)) - {sum(sizes)}
-        hits, cuts, places = hits + len(made & between), cuts + len(made), places + len(between)
+        hits, cuts, places = hits + len(ends & between), cuts + len(ends), places + len(between)
     return {
         "tokens_a_symbol": tokens / sum(map(len, true)),
-        "words": len(known & set(merged)) / len(known),
-        "whole": len(known & set(merged)) / len(merged) if merged else float("nan"),
+        "words": len(words & set(merged)) / len(words),
+        "whole": len(words & set(merged)) / len(merged) if merged else float("nan"),
         "cuts": hits / cuts if cuts else float("nan"),
         "between": hits / places if places else float("nan"),
     }
 
 
 def in_words(language: Language, tokeniser: Tokeniser, table: pd.DataFrame) -> str:
-    """What the merges do, in a few sentences."""
+    """The effect of the merges, in a few sentences."""
     last = table.groupby("kind").last()
     first = table.groupby("kind").first()
     unit = "word" if tokeniser.spelled else "symbol"
     count = len(tokeniser.merges)
-    said = (
+    text = (
         f"{language.name}, {len(tokeniser.tokens)} tokens: {last['tokens_a_symbol'][PAIRS]:.2f} "
         f"tokens a {unit}"
     )
     if not count:
-        return f"{said}."
-    said += (
+        return f"{text}."
+    text += (
         f" after {count} merges; {first['tokens_a_symbol'][PAIRS]:.2f} without any, "
         f"{last['tokens_a_symbol'][RANDOM]:.2f} after merges of random pairs."
     )
     if not tokeniser.spelled:
-        return said
+        return text
     return (
-        f"{said} {last['words'][PAIRS]:.0%} of the words are one token "
+        f"{text} {last['words'][PAIRS]:.0%} of the words are one token "
         f"({last['words'][RANDOM]:.0%}). Where blanks are not shown, {last['cuts'][WITHOUT]:.0%} "
         f"of the cuts are between words ({last['cuts'][RANDOM_WITHOUT]:.0%}; without merges "
         f"{first['cuts'][WITHOUT]:.0%}), and {last['between'][WITHOUT]:.0%} of the places between "
@@ -234,11 +234,11 @@ def chart(table: pd.DataFrame, size: int | None = None) -> ChartType:
     """Tokens a symbol by the size of the vocabulary, beside random pairs.
 
     Args:
-        size: of a vocabulary that is marked.
+        size: size of a vocabulary that is marked.
     """
-    known = table["kind"].isin([PAIRS, WITHOUT])
+    learned = table["kind"].isin([PAIRS, WITHOUT])
     rows = table.assign(
-        pairs=np.where(known, PAIRS, RANDOM),
+        pairs=np.where(learned, PAIRS, RANDOM),
         blanks=np.where(table["kind"].isin([PAIRS, RANDOM]), "shown", "not shown"),
     )
     dashes = DASHES.copy()

@@ -1,4 +1,4 @@
-"""What is true of a word: the rule of its language, and what a reader of the word must keep."""
+"""The truth about a word: the rule of its language, and what a reader of the word must keep."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from models.languages import FormalLanguage, Word
 LEFT_OUT = ("accepting", "valid")
 """Variables that the verdict shows already."""
 MOST_STATES = 40
-"""Of an automaton that is put into words; larger ones would take long, and have no short words."""
+"""States of an automaton that is put into words; larger ones take long, and have no short words."""
 
 
 @cache
 def rule_in_words(language: FormalLanguage) -> str | None:
-    """What a word of the language does; it completes "a word is in it if it ...". None if there are
-    no short words for it."""
+    """The rule of a language, which completes "a word is in it if it ...". None if there are no
+    short words for it."""
     if language.rule is not None:
         return language.rule
     if language.dfa is None or len(language.dfa.states) > MOST_STATES:
@@ -33,7 +33,7 @@ def rule_in_words(language: FormalLanguage) -> str | None:
 
 
 def variables_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
-    """What a reader must keep: one row per prefix and variable.
+    """The variables that a reader must keep: one row per prefix and variable.
 
     Columns: position, place ("3 b"), variable, kind, value.
     """
@@ -49,7 +49,7 @@ def variables_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
 
 
 def reader_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
-    """What a reader knows after each symbol: one row per prefix.
+    """The knowledge of a reader after each symbol: one row per prefix.
 
     Columns: symbol, the hidden variables by name, "may follow", and for a language that a stack
     reads, if the word is in it, "stack" (top first).
@@ -70,7 +70,7 @@ def variables_chart(table: pd.DataFrame) -> ChartType:
     """A strip per variable, with its value after each symbol; states and blocks have a colour each.
 
     Args:
-        table: of ``variables_of``.
+        table: the table of ``variables_of``.
     """
     places = table.drop_duplicates("position")["place"].tolist()
     names = table.drop_duplicates("variable")["variable"].tolist()

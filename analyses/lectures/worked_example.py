@@ -1,4 +1,4 @@
-"""What one head, or one layer, does with a word: every step a matrix beside its formula."""
+"""The steps of one head, or of one layer, on a word: each a matrix beside its formula."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Step:
     """One matrix on the way through a layer.
 
     Attributes:
-        name: as in the lectures.
-        formula: how it is made, in TeX.
-        values: -inf where masked.
-        axes: what its rows and its columns are.
+        name: the name in the lectures.
+        formula: the formula of the matrix, in TeX.
+        values: the matrix, -inf where masked.
+        axes: the meanings of the rows and of the columns.
         rows: the labels of the rows, each once.
         columns: the labels of the columns, each once.
     """
@@ -71,7 +71,7 @@ def _numbers(count: int) -> tuple[str, ...]:
 def head_steps(
     model: HookedTransformer, tokens: Int[Tensor, "1 pos"], layer: int, head: int
 ) -> list[Step]:
-    """What one head does on one word, from its queries to z: every step a matrix."""
+    """The steps of one head on one word, from its queries to z: every step a matrix."""
     config, attn = model.config, f"blocks.{layer}.attn."
     names = ["q", "k", "v", "attn_scores", "pattern", "z"]
     names += ["rot_q", "rot_k"] if config.positions == "rotary" else []
@@ -178,7 +178,7 @@ def _score_formula(config: ModelConfig) -> str:
 
 @torch.no_grad()
 def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) -> list[Step]:
-    """What a layer of a recurrent or convolutional model holds at every position of a word."""
+    """The states of a layer of a recurrent or convolutional model at every position of a word."""
     block = f"blocks.{layer}."
     formulas = model.config.family.formulas
     names = [block + hook for hook, *_ in formulas]
@@ -199,7 +199,7 @@ def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) 
 
 @torch.no_grad()
 def window_table(model: HookedNGram, tokens: Int[Tensor, "1 pos"]) -> pd.DataFrame:
-    """What the n-gram model knows at every position, from no context to its longest.
+    """The n-gram model's probabilities at every position, from no context to the longest.
 
     Columns: position, length (of the context), context, token, allowed, seen, probability.
     """
@@ -215,11 +215,11 @@ def window_table(model: HookedNGram, tokens: Int[Tensor, "1 pos"]) -> pd.DataFra
             allowed = model.get_buffer(f"allowed_{length}")[row]
             seen = model.get_buffer(f"seen_{length}")[row]
             p = (allowed + SMOOTHING * p) / (seen + SMOOTHING)
-            said = " ".join(vocabulary.decode(context))
+            text = " ".join(vocabulary.decode(context))
             numbers = zip(
                 vocabulary.tokens, allowed.tolist(), seen.tolist(), p.tolist(), strict=True
             )
-            rows += [(position, length, said, *of) for of in numbers]
+            rows += [(position, length, text, *of) for of in numbers]
     names = ["position", "length", "context", "token", "allowed", "seen", "probability"]
     return pd.DataFrame(rows, columns=names)
 

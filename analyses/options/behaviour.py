@@ -17,8 +17,8 @@ from models.errors import UserError
 def length_range(text: str) -> range:
     """FIRST:LAST as a range; an empty one where that is not what it says, or beyond what a word may
     have."""
-    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
-    first, last = map(int, found.groups()) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
+    first, last = map(int, match.groups()) if match else (0, 0)
     return range(first, last + 1) if first >= 1 and last <= MOST_SYMBOLS else range(0)
 
 
@@ -50,13 +50,13 @@ class Accuracy(Checked):
 
     def range(self) -> Sequence[int]:
         """The word lengths given. Raises UserError for a range that is none."""
-        asked = length_range(str(self.lengths))
-        if not asked:
+        lengths = length_range(str(self.lengths))
+        if not lengths:
             raise UserError(
                 f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500, from 1 to "
                 f"{MOST_SYMBOLS}, the smaller one first"
             )
-        return asked
+        return lengths
 
 
 @dataclass(frozen=True)

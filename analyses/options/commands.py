@@ -268,8 +268,8 @@ class Generate(Shows):
             if getattr(self, name) != getattr(Generate, name):
                 if not ways:
                     raise UserError(f"{option_of(name)} needs --beam: give both, or none")
-                said = f"{option_of(name)} says nothing beside {option_of(ways[0])}"
-                raise UserError(f"{said}: leave one of them out")
+                fault = f"{option_of(name)} says nothing beside {option_of(ways[0])}"
+                raise UserError(f"{fault}: leave one of them out")
 
 
 @dataclass(frozen=True)

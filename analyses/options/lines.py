@@ -1,4 +1,4 @@
-"""From lines, or from a network, to rules: the options of `lab rule` and of `lab recover`."""
+"""Options of `lab rule` and `lab recover`: from lines, or from a network, to rules."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, Dials] = {
     "both": Dials(rotate=True, copies="both"),
     "superposed": Dials(rotate=True, superposed=0.3),
 }
-"""What hides the networks on which lenses are scored. The stream is turned in all of them."""
+"""The hiding of the networks on which lenses are scored. The stream is turned in all of them."""
 
 
 LEARNED = ("first", "anbn", "lt1", "an")
@@ -110,11 +110,11 @@ class Score(Shows, Works):
             )
         if self.questions and not self.null:
             raise UserError("--questions are those of --null: add it")
-        for name, asked, known in (
+        for name, values, allowed in (
             ("program", self.programs, BOUNDED),
             ("setting", self.settings, SETTINGS),
             ("trained network", self.taught, TAUGHT),
         ):
-            for each in asked:
-                if each not in known:
-                    raise unknown(name, each, known)
+            for value in values:
+                if value not in allowed:
+                    raise unknown(name, value, allowed)

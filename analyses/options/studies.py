@@ -145,8 +145,8 @@ class FewLabels(Shows, Trains, Works):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("targets", "lines"):
-            given = getattr(self, name)
-            if not given or len(set(given)) < len(given):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
                 raise UserError(f"--{name} is empty or names one twice: name each once")
         if len(set(self.dimensions)) < len(self.dimensions):
             raise UserError("--dimensions names one twice: name each once")

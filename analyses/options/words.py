@@ -11,7 +11,7 @@ from analyses.options.shared import Checked, Seed
 from models.errors import UserError, unknown
 
 Replacement = Literal["uniform", "data", "fixed"]
-"""What stands in for hidden symbols. "uniform": symbols drawn evenly. "data": symbols of other
+"""The stand-ins for hidden symbols. "uniform": symbols drawn evenly. "data": symbols of other
 words of the same length, members and near misses of the language. "fixed": the first symbol of the
 alphabet, everywhere."""
 SHORTEST, LONGEST = 4, 12

@@ -1,1 +1,1 @@
-"""What is taken along from a run: its report as one file, and the code behind each answer."""
+"""Things to take along from a run: its report as one file, and the code behind each answer."""

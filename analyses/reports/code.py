@@ -45,5 +45,5 @@ def _own(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _frozen(value: Any) -> Any:
-    """As the options have it: they hold tuples where JSON has lists."""
+    """A JSON value as the options hold it: its lists become tuples."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -28,13 +28,13 @@ def report(run: Run, progress: Progress = quiet) -> str:
     Raises:
         UserError: the run has no checkpoint, or an answer of it is damaged.
     """
-    kept = {name: Answers.of(run).current(name) for name in registered()}
-    asked = [(name, each) for name, found in kept.items() for each in found]
+    current = {name: Answers.of(run).current(name) for name in registered()}
+    pairs = [(name, answer) for name, group in current.items() for answer in group]
     answers = []
-    for done, (name, each) in enumerate(asked):
-        progress(done, len(asked), name)
-        answers.append(_answer(run, name, each))
-    progress(len(asked), len(asked), "report")
+    for number, (name, answer) in enumerate(pairs):
+        progress(number, len(pairs), name)
+        answers.append(_answer(run, name, answer))
+    progress(len(pairs), len(pairs), "report")
     pages = Environment(
         loader=PackageLoader("analyses.reports", ""), autoescape=True, undefined=StrictUndefined
     )
@@ -46,13 +46,13 @@ def report(run: Run, progress: Progress = quiet) -> str:
         example=" ".join(run.language.example()),
         taught=run.objective.taught,
         facts=_facts(run),
-        answers=[each for each in answers if each],
-        missing={name: command_of(run, name, {}) for name, found in kept.items() if not found},
+        answers=[answer for answer in answers if answer],
+        missing={name: command_of(run, name, {}) for name, group in current.items() if not group},
     )
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """How it was trained, and by which version."""
+    """The facts of a run: its model, its training and the versions."""
     config, record = run.config, run.record
     model = config.model
     return {
@@ -70,25 +70,25 @@ def _facts(run: Run) -> dict[str, Any]:
     }
 
 
-def _answer(run: Run, name: str, each: Kept) -> dict[str, Any] | None:
+def _answer(run: Run, name: str, kept: Kept) -> dict[str, Any] | None:
     """One kept answer; None if it was renewed just now."""
-    found = Answers.of(run).asked(name, each.record.arguments)
-    if found is None:
+    answer = Answers.of(run).asked(name, kept.record.arguments)
+    if answer is None:
         return None
-    weighed = found.verdict
-    picture = render(question(name).chart(found), "svg").decode()  # not a file that anybody wrote
-    rows = found.table.head(MOST)
+    weighed = answer.verdict
+    picture = render(question(name).chart(answer), "svg").decode()  # not a file that anybody wrote
+    rows = answer.table.head(MOST)
     return {
         "name": name,
         "asks": question(name).asks,
         "short": weighed.short,
         "grade": weighed.grade,
         "why": weighed.why,
-        "sentence": found.sentence,
-        "asked_with": asked_with(name, found.arguments),
-        "asked_at": each.record.asked_at,
-        "command": command_of(run, name, found.arguments),
+        "sentence": answer.sentence,
+        "asked_with": asked_with(name, answer.arguments),
+        "asked_at": kept.record.asked_at,
+        "command": command_of(run, name, answer.arguments),
         "picture": picture[picture.index("<svg") :],
-        "rows": len(found.table),
+        "rows": len(answer.table),
         "table": rows.to_html(index=False, border=0, float_format="{:.4g}".format),
     }

@@ -59,9 +59,9 @@ FOLDER = "scores"
 def score(asked: Score, progress: Progress = quiet) -> Answer:
     """One row per lens, question, network and measure.
 
-    Columns: lens, question, program (of "lines" the language of a trained network), setting
+    Columns: lens, question, program (for "lines" the language of a trained network), setting
     (``SETTINGS``, or "trained"), seed, variable, network ("planted", "trained" or "untrained"),
-    measure, value (of a fault: zero in every measure of ``TRUTH``), fault, calls, milliseconds,
+    measure, value (for a fault: zero in every measure of ``TRUTH``), fault, calls, milliseconds,
     dimensions (of the stream), features (values and numbers of all variables of a plan: more than
     dimensions where they are superposed).
 
@@ -80,8 +80,8 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     for program, setting in places:
         for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
             where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
-            own = (file, digest, defined, program, setting, seed)
-            jobs[program, setting, seed] = (*own, asked.limit, where)
+            job = (file, digest, defined, program, setting, seed)
+            jobs[program, setting, seed] = (*job, asked.limit, where)
     progress(0, len(jobs), "the first network")
     tables: dict[tuple[str, str, int], pd.DataFrame] = {}
     for key, table in side_by_side(scored, jobs, asked.workers, asked.scheduler):
@@ -92,13 +92,13 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     arguments = {"lens": str(asked.lens or "built-in"), "hash": digest, "seeds": asked.seeds}
     arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
     arguments["taught"] = list(asked.taught)
-    said = sentences(summary, meta)
+    lines = sentences(summary, meta)
     answered = set(table.loc[table["lens"] == file.name, "question"])
     for idle in sorted(questions - answered) if asked.lens else ():
-        said.append(f"{file.name}, {idle}: none of these networks can be asked.")
+        lines.append(f"{file.name}, {idle}: none of these networks can be asked.")
     findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
-    findings |= {"faults": faults(table), "sentences": said}
-    result = Answer(table, " ".join(said), plain(findings), arguments)
+    findings |= {"faults": faults(table), "sentences": lines}
+    result = Answer(table, " ".join(lines), plain(findings), arguments)
     _log(asked, digest, summary)
     return save(asked.out, NAME, QUESTION, result, chart(summary))
 
@@ -107,7 +107,7 @@ def checked(asked: Score) -> tuple[bytes, set[str]]:
     """The lens's file, and the questions that it answers. It is read, and not run here.
 
     Raises:
-        UserError: it cannot be read, is no Python, or answers none.
+        UserError: the file cannot be read, is no Python, or answers no question.
     """
     file = asked.lens or Path(lenses.__file__)
     content = read_bytes(file, "give the path of a Python file")
@@ -120,10 +120,10 @@ def checked(asked: Score) -> tuple[bytes, set[str]]:
         raise UserError(f"{file} is no Python ({where}{error.msg}): correct it") from None
     except (ValueError, RecursionError, MemoryError):
         raise UserError(f"{file} is no Python: give the path of a Python file") from None
-    named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if not named & set(QUESTIONS):
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if not functions & set(QUESTIONS):
         raise UserError(f"{file} answers no question: define one of {', '.join(QUESTIONS)}")
-    return content, named & set(QUESTIONS)
+    return content, functions & set(QUESTIONS)
 
 
 # -- one network ----------------------------------------------------------------------------------
@@ -139,33 +139,33 @@ def scored(
     limit: float,
     where: Path,
 ) -> pd.DataFrame:
-    """What the lenses of a file answer about one network; kept in a folder of its own.
+    """The graded answers of a file's lenses about one network, kept in a folder of their own.
 
     Args:
         defined: the questions that the file has a function for; None if it holds many lenses by
             name.
     """
     many = defined is None
-    asked = {"lens": digest, "limit": limit, "many": many}
-    if (known := Answers(where).asked(KEPT, asked)) is not None:
-        return known.table
+    arguments = {"lens": digest, "limit": limit, "many": many}
+    if (kept := Answers(where).asked(KEPT, arguments)) is not None:
+        return kept.table
     if setting == TRAINED:
         trained, untrained, about_lines = taught(program, seed, where)
         questions, variables = list[Key]([about_lines]), 0
     else:
-        made = plant(program, SETTINGS[setting], seed)
-        trained = made.model
+        planted = plant(program, SETTINGS[setting], seed)
+        trained = planted.model
         untrained = HookedTransformer(trained.config, trained.vocabulary, seed).eval()
-        questions = keys(made, OF_PLANTS)
-        variables = sum(v.size for v in made.program.variables)
+        questions = keys(planted, OF_PLANTS)
+        variables = sum(v.size for v in planted.program.variables)
     network_of = TRAINED if setting == TRAINED else PLANTED
     door = _door(file, limit)
     names = [name for name in lenses.LENSES if name != lenses.RANDOM] if many else [""]
     rows: list[dict[str, Any]] = []
-    found: dict[str, Any] = {}
+    findings: dict[str, Any] = {}
     for key in questions:
         if isinstance(key, PartKey) and key.question == "edges":
-            found = {"edges": key.words.edges, "planned": key.inside.tolist(), "scores": {}}
+            findings = {"edges": key.words.edges, "planned": key.inside.tolist(), "scores": {}}
         drawn = lenses.LENSES[lenses.RANDOM][key.question](trained, key.words)
         rows += _rows(key, ORACLE, network_of, Reply(oracle(key)), trained)
         rows += _rows(key, lenses.RANDOM, network_of, Reply(as_lists(drawn)), trained)
@@ -173,22 +173,22 @@ def scored(
             if key.question not in (lenses.LENSES[name] if defined is None else defined):
                 continue
             for network, model in ((network_of, trained), (UNTRAINED, untrained)):
-                told = key.untrained if network == UNTRAINED else key.words
-                reply = door.ask(model, told, key.question, name)
+                words = key.untrained if network == UNTRAINED else key.words
+                reply = door.ask(model, words, key.question, name)
                 if reply.fault == NOT_ASKED:
                     continue
                 graded = list(_rows(key, name or file.name, network, reply, model))
                 rows += graded
                 if key.question == "edges" and network != UNTRAINED and not graded[0]["fault"]:
-                    found["scores"][name or file.name] = np.round(reply.answer, 6).tolist()
+                    findings["scores"][name or file.name] = np.round(reply.answer, 6).tolist()
     table = pd.DataFrame(rows)
     table.insert(2, "program", program)
     table.insert(3, "setting", setting)
     table.insert(4, "seed", seed)
     table["dimensions"] = trained.config.d_model
     table["features"] = variables
-    said = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
-    save(where, KEPT, QUESTION, Answer(table, said, plain(found), asked), None)
+    sentence = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
+    save(where, KEPT, QUESTION, Answer(table, sentence, plain(findings), arguments), None)
     return table
 
 
@@ -227,16 +227,16 @@ def _rows(
 # -- the log ------------------------------------------------------------------------------------
 
 
-def _log(asked: Score, digest: str, summary: pd.DataFrame) -> None:
+def _log(options: Score, digest: str, summary: pd.DataFrame) -> None:
     """Adds a line to the log: a score that somebody quotes can be found again."""
-    own = summary[(summary["setting"] == "all") & (summary["network"] == PLANTED)]
+    rows = summary[(summary["setting"] == "all") & (summary["network"] == PLANTED)]
     line = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "command": shlex.join(["lab", *sys.argv[1:]]),
-        "lens": str(asked.lens or "built-in"),
+        "lens": str(options.lens or "built-in"),
         "hash": digest,
-        "scores": own[["question", "lens", "mean", "low", "high", "faults"]].to_dict("records"),
+        "scores": rows[["question", "lens", "mean", "low", "high", "faults"]].to_dict("records"),
     }
-    file = asked.out / FOLDER / "log.jsonl"
+    file = options.out / FOLDER / "log.jsonl"
     append_bytes(file, json.dumps(plain(line)).encode() + b"\n")

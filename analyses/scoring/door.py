@@ -29,13 +29,13 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back.
+    """The reply of a lens to one question.
 
     Attributes:
-        answer: as JSON has it; None where there is a fault.
-        fault: in one line; empty where there is none.
-        calls: words that the network was given.
-        milliseconds: that the lens took.
+        answer: the answer as JSON has it; None where there is a fault.
+        fault: the fault in one line; empty where there is none.
+        calls: number of words that the network was given.
+        milliseconds: the time that the lens took.
     """
 
     answer: Any = None
@@ -48,7 +48,8 @@ class Door:
     """A process with a file of lenses. It starts with the first job, and again after it died.
 
     Args:
-        file: Python, with a function per question; or with ``LENSES``, such functions by lens.
+        file: a Python file with a function per question; or with ``LENSES``, such functions by
+            lens.
         limit: seconds for an answer.
     """
 
@@ -73,10 +74,10 @@ class Door:
     def ask(
         self, model: HookedTransformer, words: Words, question: Question, lens: str = ""
     ) -> Reply:
-        """The lens's answer, or what was wrong.
+        """The lens's answer, or its fault.
 
         Args:
-            lens: its name, in a file of many.
+            lens: the lens's name, in a file of many.
         """
         if self._process is None and (fault := self._start()):
             return Reply(fault=fault)
@@ -94,7 +95,7 @@ class Door:
             return self._reply(self.limit)
 
     def _start(self) -> str:
-        """What is wrong with the file; empty if nothing is."""
+        """Starts the process. Returns the fault of the file; empty if there is none."""
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
@@ -153,7 +154,7 @@ class Door:
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
-    """Passes on what comes, and "" at the end."""
+    """Passes on the lines of a process, and "" at the end."""
     assert process.stdout is not None
     try:
         for line in process.stdout:

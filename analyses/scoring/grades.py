@@ -1,4 +1,4 @@
-"""From a lens's answer to numbers: against the truth, and by proxies that need no truth.
+"""Grades of a lens's answer: against the truth, and by proxies that need no truth.
 
 Every number is better the higher it is. The first in ``TRUTH``, from 0 to 1, is that of the
 scoreboard. An answer that cannot be graded is a ValueError that says what is wrong with it.
@@ -45,7 +45,7 @@ PROXIES: Mapping[Question, Sequence[str]] = {
     "rule": (),
     "lines": (),
 }
-"""What is measured where no wiring is known. Sufficiency and CMD have a minus here: the lower they
+"""The measures where no wiring is known. Sufficiency and CMD have a minus here: the lower they
 are, the better."""
 MOST_ROWS, MOST_STATES = 64, 10_000
 HIDDEN_BY = 8
@@ -56,8 +56,8 @@ def grade(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """The numbers of ``TRUTH`` and ``PROXIES`` of one answer; NaN where one is not defined.
 
     Args:
-        answer: as the lens's process sent it: lists of numbers, or for a rule a table.
-        model: the network that was asked about.
+        answer: the answer that the lens's process sent: lists of numbers, or for a rule a table.
+        model: the network that the question is about.
 
     Raises:
         ValueError: the answer has another form than was asked for, or a number is not finite.
@@ -105,18 +105,18 @@ def _positions(key: PositionKey, answer: Any, model: HookedTransformer) -> dict[
     """Means over words. The signs of values count for the cosine and the order of hiding: positive
     speaks for "in the language"."""
     values = _numbers(answer, key.inside.shape)
-    rows, known = [], zip(values, key.inside, key.shapley, _games(key, model), strict=True)
-    for value, inside, exact, game in known:
+    rows, words = [], zip(values, key.inside, key.shapley, _games(key, model), strict=True)
+    for value, inside, exact, game in words:
         speaks = value[None] if verdict_of(game) else -value[None]
         rows.append(
             ranking(inside, value)
             | {"cosine to Shapley values": cosine(value[None], exact)[0]}
             | {name: numbers[0] for name, numbers in by_hiding(speaks, game).items()}
         )
-    found = {name: float(np.nanmean([row[name] for row in rows])) for name in rows[0]}
-    found["sufficiency"] = -found["sufficiency"]
-    wanted = (*TRUTH["positions"], *PROXIES["positions"])
-    return {name: found[name] for name in wanted}
+    means = {name: float(np.nanmean([row[name] for row in rows])) for name in rows[0]}
+    means["sufficiency"] = -means["sufficiency"]
+    measures = (*TRUTH["positions"], *PROXIES["positions"])
+    return {name: means[name] for name in measures}
 
 
 def _games(key: Key, model: HookedTransformer) -> list[Game]:
@@ -125,12 +125,12 @@ def _games(key: Key, model: HookedTransformer) -> list[Game]:
     rng = np.random.default_rng(key.words.seed)
     symbols = np.arange(len(key.words.symbols)) + FIRST_SYMBOL_ID
     hidden = rng.choice(symbols, size=(HIDDEN_BY, words.shape[1]))
-    found = []
+    games = []
     for word in words:
         game = Game(_scores_of(key.words, model), word, hidden, on_both_scales)
         game.values()
-        found.append(game.on("probability"))
-    return found
+        games.append(game.on("probability"))
+    return games
 
 
 def _scores_of(words: Words, model: HookedTransformer) -> Any:
@@ -153,21 +153,24 @@ def _parts(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, flo
 
 def _edges(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """CPR and CMD on members only: ablation lowers a yes, and cannot lower a no."""
-    values, told = _numbers(answer, key.inside.shape), key.words
-    found = ranking(key.inside, values)
-    bench = Bench(model, told.tokens[::2], told.counterfactuals[::2], told.metric)
+    values, words = _numbers(answer, key.inside.shape), key.words
+    numbers = ranking(key.inside, values)
+    bench = Bench(model, words.tokens[::2], words.counterfactuals[::2], words.metric)
     edges = Graph.of(model).edges
     if abs(float(bench.ends[1].mean() - bench.ends[0].mean())) < 1e-6:  # an untrained network
-        return found | {"CPR": float("nan"), "CMD": float("nan")}
+        return numbers | {"CPR": float("nan"), "CMD": float("nan")}
     under = areas(curve(bench, dict(zip(edges, values.tolist(), strict=True))))
-    return found | {"CPR": under["CPR"], "CMD": -under["CMD"]}
+    return numbers | {"CPR": under["CPR"], "CMD": -under["CMD"]}
 
 
 # -- a variable -----------------------------------------------------------------------------------
 
 
 def _variable(key: VariableKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
-    """- "overlap": of the directions with those in which the variable differs: 1 is the same space.
+    """The numbers of an answer about a variable.
+
+    - "overlap": the overlap of the directions with those in which the variable differs; 1 is the
+      same space.
     - "site": is the variable there, and still read?
     - "located": the overlap; zero at a wrong site.
     - "interchange accuracy": words get the part of other words' stream along the directions. How
@@ -230,16 +233,16 @@ def _probed(
         missed = ((probe.predict(test[0]).reshape(test[1].shape) - test[1]) ** 2).sum()
         return 1 - float(missed / max(((test[1] - test[1].mean(axis=0)) ** 2).sum(), 1e-12))
 
-    told = max(r2(values), -1.0)
-    return {"probe R2": told, "selectivity": told - max(r2(dealt), -1.0)}
+    score = max(r2(values), -1.0)
+    return {"probe R2": score, "selectivity": score - max(r2(dealt), -1.0)}
 
 
 # -- the rule -------------------------------------------------------------------------------------
 
 
 def _rule(key: RuleKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
-    """Of all words of the language's length: are all right, and how many (members and others weigh
-    alike)?"""
+    """The grades over all words up to the longest: "exact", whether all are right, and "agreement",
+    the share that is right (members and others weigh alike)."""
     start, accepting, moves = _automaton(answer)
     members, says = list[bool](), list[bool]()
     for length in range(1, key.words.longest + 1):
@@ -280,12 +283,12 @@ def _all_prefixes(key: RuleKey) -> dict[str, Any]:
         more = key.words.symbols if len(prefix) < key.words.longest else ()
         after = {symbol: state((*prefix, symbol)) for symbol in more}
         inside = bool(prefix) and member(prefix)
-        found = (inside, *after.items())
-        if found not in states:
-            name = states[found] = str(len(states))
+        signature = (inside, *after.items())
+        if signature not in states:
+            name = states[signature] = str(len(states))
             moves[name] = after
             accepting.extend([name] * inside)
-        return states[found]
+        return states[signature]
 
     return {"start": state(()), "accepting": accepting, "moves": moves}
 
@@ -301,11 +304,11 @@ def _lines(key: LineKey, answer: Any, model: HookedTransformer) -> dict[str, flo
 
 
 def _fitted(key: LineKey) -> Any:
-    """Influences whose sums are what was found in the trainings: there are more lines than
+    """Influences whose sums are the centred margins of the trainings: there are more lines than
     trainings."""
     centred = key.margins - key.margins.mean(axis=0)
-    kept = key.kept - key.kept.mean(axis=0)
-    return np.linalg.lstsq(kept, centred, rcond=None)[0].T.tolist()
+    design = key.kept - key.kept.mean(axis=0)
+    return np.linalg.lstsq(design, centred, rcond=None)[0].T.tolist()
 
 
 # -- all of them ----------------------------------------------------------------------------------

@@ -33,11 +33,11 @@ TRUTH = (
     "models.plants",
     "models.languages.grammars.bounded",
 )
-"""Modules that know what is asked."""
+"""Modules that know the truth."""
 NOT_ASKED = "no function"
 """The fault of a lens that does not answer a question."""
 SHORT = 200
-"""The most letters of what a fault says."""
+"""The most letters of a fault."""
 
 
 class ForbiddenError(Exception):
@@ -59,14 +59,14 @@ def _serve(replies: TextIO, printed: int) -> None:
     """Loads the lens and answers.
 
     Args:
-        printed: the file in which ends what the lens prints.
+        printed: descriptor of the file that takes what the lens prints.
     """
-    asked: list[str] = []
-    _fence(asked)
+    offences: list[str] = []
+    _fence(offences)
     try:
         module = _load(Path(sys.argv[1]))
     except BaseException as error:  # whatever the file does
-        _send(replies, {"fault": asked[0] if asked else _said(error)})
+        _send(replies, {"fault": offences[0] if offences else _said(error)})
         return
     _send(replies, {})
     for line in sys.stdin:
@@ -77,25 +77,25 @@ def _serve(replies: TextIO, printed: int) -> None:
             os.ftruncate(printed, 0)
             os.lseek(printed, 0, os.SEEK_SET)
             reply = {"fault": f"it printed {size} bytes: a lens answers by what it returns"}
-        if asked:
-            reply = {"fault": asked[0]}
-            asked.clear()
+        if offences:
+            reply = {"fault": offences[0]}
+            offences.clear()
         _send(replies, reply)
 
 
-def _fence(asked: list[str]) -> None:
+def _fence(offences: list[str]) -> None:
     """Notes whoever asks for the truth, and stops them."""
     for name in [name for name in sys.modules if name.startswith(TRUTH)]:
         del sys.modules[name]
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "import" and str(arguments[0]).startswith(TRUTH):
-            asked.append(f"it imported {arguments[0]}, where the truth is")
+            offences.append(f"it imported {arguments[0]}, where the truth is")
         elif event == "open" and isinstance(arguments[0], str) and arguments[0].endswith(PLAN):
-            asked.append(f"it opened {PLAN}, where the truth is")
+            offences.append(f"it opened {PLAN}, where the truth is")
         else:
             return
-        raise ForbiddenError(asked[-1])
+        raise ForbiddenError(offences[-1])
 
     sys.addaudithook(watch)
 
@@ -111,9 +111,9 @@ def _load(path: Path) -> Any:
 
 
 def _functions(module: Any, lens: str) -> Mapping[str, Callable[..., Any]]:
-    """By question; a file with many lenses has them by name in LENSES."""
-    found: Mapping[str, Any] = module.LENSES[lens] if lens else vars(module)
-    return found
+    """A lens's functions by question; a file with many lenses has them by name in LENSES."""
+    functions: Mapping[str, Any] = module.LENSES[lens] if lens else vars(module)
+    return functions
 
 
 def _answer(functions: Mapping[str, Callable[..., Any]], folder: Path) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def _answer(functions: Mapping[str, Callable[..., Any]], folder: Path) -> dict[s
         return {"fault": NOT_ASKED}
     model, calls = read_network(folder), [0]
 
-    def count(_: object, given: tuple[Any, ...]) -> None:
-        calls[0] += len(given[0])
+    def count(_: object, inputs: tuple[Any, ...]) -> None:
+        calls[0] += len(inputs[0])
 
     model.register_forward_pre_hook(count)
     torch.manual_seed(words.seed)
@@ -144,15 +144,15 @@ def as_lists(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): as_lists(each) for key, each in value.items()}
+        return {str(key): as_lists(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [as_lists(each) for each in value]
+        return [as_lists(item) for item in value]
     return value
 
 
 def _said(error: BaseException) -> str:
-    told = " ".join(str(error).split())
-    return f"{type(error).__name__}: {told}"[:SHORT] if told else type(error).__name__
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:SHORT] if text else type(error).__name__
 
 
 def _send(replies: TextIO, reply: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ Word = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Exchanges:
-    """Words that get a variable's values from other words, and what the verdict then should be."""
+    """Words that get a variable's values from other words, and the right verdicts then."""
 
     base: Int[Tensor, "pair pos"]
     source: Int[Tensor, "pair pos"]
@@ -43,8 +43,8 @@ class Key:
     """The right answer to one question about one network.
 
     Attributes:
-        words: what a lens is told.
-        variable: of "variable": its name.
+        words: the words and facts that a lens gets.
+        variable: the name of the variable; "" for other questions.
     """
 
     question: Question
@@ -53,7 +53,7 @@ class Key:
 
     @property
     def untrained(self) -> Words:
-        """What a lens is told beside the untrained network."""
+        """The words and facts that a lens gets beside the untrained network."""
         return self.words
 
 
@@ -62,7 +62,7 @@ class PartKey(Key):
     """The right answer to "parts" or "edges".
 
     Attributes:
-        inside: which of them the plan has.
+        inside: True for those that the plan has.
     """
 
     words: PartWords
@@ -74,7 +74,7 @@ class PositionKey(Key):
     """The right answer to "positions".
 
     Attributes:
-        inside: which are relevant, in that a minimal rationale has them. A rationale is a set of
+        inside: True for a relevant position: one in a minimal rationale. A rationale is a set of
             positions that decides: all words that agree with the word there have its verdict.
         shapley: the exact Shapley values of membership, where a hidden symbol may be any symbol.
     """
@@ -88,9 +88,9 @@ class VariableKey(Key):
     """The right answer to "variable".
 
     Attributes:
-        directions: an orthonormal basis of those in which it differs, in rows.
-        sites: the hooks at which it is there, and is still read later.
-        exchanges: those that score the answer.
+        directions: an orthonormal basis of those in which the variable differs, in rows.
+        sites: the hooks at which the variable is there, and is still read later.
+        exchanges: the exchanges that score the answer.
     """
 
     words: VariableWords
@@ -111,9 +111,9 @@ class LineKey(Key):
     """The right answer to "lines".
 
     Attributes:
-        start: what is told beside the untrained network, which has no other checkpoint.
+        start: the words beside the untrained network, which has no other checkpoint.
         margins: the log odds of the right verdict after trainings without some lines.
-        kept: which lines each of these trainings had.
+        kept: True for the lines that each of these trainings had.
     """
 
     words: LineWords
@@ -129,10 +129,10 @@ class LineKey(Key):
 def keys(made: Plant, questions: Sequence[Question]) -> list[Key]:
     """The questions that can be asked about a network, each with its answer."""
     drawn = _Drawn(made, np.random.default_rng([0x5C0, made.seed]))
-    found: list[Key] = []
+    answers: list[Key] = []
     for question in questions:
-        found += getattr(drawn, question)()
-    return found
+        answers += getattr(drawn, question)()
+    return answers
 
 
 def rationales(shares: Float[np.ndarray, "*symbols"], word: Sequence[int]) -> list[list[int]]:
@@ -141,25 +141,25 @@ def rationales(shares: Float[np.ndarray, "*symbols"], word: Sequence[int]) -> li
     Args:
         shares: 1 for the members and 0 for the other words of this length, an axis per position.
     """
-    size, found = shares.ndim, list[list[int]]()
-    for kept in sorted(product([False, True], repeat=size), key=sum):
-        places = [i for i, keep in enumerate(kept) if keep]
-        if any(set(known) <= set(places) for known in found):
+    size, sets = shares.ndim, list[list[int]]()
+    for mask in sorted(product([False, True], repeat=size), key=sum):
+        places = [i for i, keep in enumerate(mask) if keep]
+        if any(set(smaller) <= set(places) for smaller in sets):
             continue
-        left = shares[tuple(s if keep else slice(None) for s, keep in zip(word, kept, strict=True))]
-        if np.all(left == shares[tuple(word)]):
-            found.append(places)
-    return found
+        rest = shares[tuple(s if keep else slice(None) for s, keep in zip(word, mask, strict=True))]
+        if np.all(rest == shares[tuple(word)]):
+            sets.append(places)
+    return sets
 
 
 def relevant(
     shares: Float[np.ndarray, "*symbols"], word: Sequence[int]
 ) -> Bool[np.ndarray, " time"]:
-    """Which positions stand in a minimal rationale of a word? ``shares`` as in ``rationales``."""
-    found = np.zeros(len(word), dtype=bool)
+    """A mask of the positions in a minimal rationale of a word; ``shares`` as in ``rationales``."""
+    mask = np.zeros(len(word), dtype=bool)
     for places in rationales(shares, word):
-        found[places] = True
-    return found
+        mask[places] = True
+    return mask
 
 
 @dataclass
@@ -197,22 +197,22 @@ class _Drawn:
         inside = np.array([of.member(word) for word in words], dtype=float)
         shares = inside.reshape((len(of.symbols),) * LENGTH)
         places = np.indices(shares.shape).reshape(LENGTH, -1).T
-        found = list[tuple[int, np.ndarray]]()
+        pairs = list[tuple[int, np.ndarray]]()
         for side in (1.0, 0.0):
             some = self.rng.permutation(np.flatnonzero(inside == side))
-            told = ((int(i), relevant(shares, places[i])) for i in some)
-            found += islice((each for each in told if 0 < each[1].sum() < LENGTH), WORDS // 2)
-        if not found:
+            masks = ((int(i), relevant(shares, places[i])) for i in some)
+            pairs += islice((pair for pair in masks if 0 < pair[1].sum() < LENGTH), WORDS // 2)
+        if not pairs:
             return []
-        chosen = [i for i, _ in found]
+        chosen = [i for i, _ in pairs]
 
         def membership(batch: np.ndarray) -> np.ndarray:
             return shares[tuple(batch.T)]
 
         shapley = [exact_shapley(Game(membership, places[i], places)) for i in chosen]
-        which = np.array([each for _, each in found])
-        asked = Words(**self.told([words[i] for i in chosen]))
-        return [PositionKey("positions", asked, which, np.array(shapley))]
+        which = np.array([mask for _, mask in pairs])
+        paper = Words(**self.told([words[i] for i in chosen]))
+        return [PositionKey("positions", paper, which, np.array(shapley))]
 
     def pairs(self) -> tuple[list[Word], list[Word]]:
         """Words of both verdicts in turn, each with a near word of the other verdict."""
@@ -227,7 +227,7 @@ class _Drawn:
         return clean, others
 
     def parts(self) -> list[Key]:
-        """Without parts that say the same of all words of a length: no pair of words shows them."""
+        """The parts, less those that say the same of all words of a length: no pair shows them."""
         plan = self.made.plan
         telling = {sender for sender, _ in plan.edges}
         planned = {f"L{layer}H{head}" for layer, head in plan.heads}
@@ -242,27 +242,27 @@ class _Drawn:
         return self._inside("edges", edges, inside)
 
     def _inside(self, question: Question, names: Sequence[object], inside: np.ndarray) -> list[Key]:
-        """Nothing is asked where all are in the plan: there is nothing to rank."""
+        """The key of a ranking; none where all are in the plan: there is nothing to rank."""
         if inside.all():
             return []
         clean, others = self.pairs()
-        told = self.told(clean) | {"counterfactuals": self.tokens(others), question: tuple(names)}
-        return [PartKey(question, PartWords(**told), inside)]
+        fields = self.told(clean) | {"counterfactuals": self.tokens(others), question: tuple(names)}
+        return [PartKey(question, PartWords(**fields), inside)]
 
     def variable(self) -> list[Key]:
         """Two copies of a variable are one: both are exchanged, and what differs with its values is
         the sum of what both write."""
         names = [v.name for v in self.program.variables if isinstance(v, Made)]
         names = [name for name in names if not name.endswith(AGAIN)]
-        asked = [name for name in names if name != self.program.verdict.name]
-        found: list[Key] = []
-        for name in self.rng.permutation(asked).tolist():
-            if len(found) == VARIABLES or (drawn := self._exchanges(name)) is None:
+        candidates = [name for name in names if name != self.program.verdict.name]
+        answers: list[Key] = []
+        for name in self.rng.permutation(candidates).tolist():
+            if len(answers) == VARIABLES or (drawn := self._exchanges(name)) is None:
                 continue
             fit, test = drawn
             words = [self.all[i] for i in self.rng.permutation(len(self.all))[:100]]
             values = np.array([self.program.trace(word)[name] for word in words])
-            told = VariableWords(
+            paper = VariableWords(
                 **self.told(words),
                 values=torch.tensor(values).float(),
                 base=fit.base,
@@ -271,8 +271,8 @@ class _Drawn:
                 sites=self._stream(),
             )
             differs, there = self._differs(name, values), self._there(name)
-            found.append(VariableKey("variable", told, differs, there, test, variable=name))
-        return found
+            answers.append(VariableKey("variable", paper, differs, there, test, variable=name))
+        return answers
 
     def _copies(self, name: str) -> list[Variable]:
         return [v for v in self.program.variables if v.name in (name, name + AGAIN)]
@@ -300,15 +300,15 @@ class _Drawn:
         return ("blocks.0.hook_resid_pre", *after)
 
     def _exchanges(self, name: str) -> tuple[Exchanges, Exchanges] | None:
-        """Those that a lens may learn from, and others that score it; half of each turn a verdict.
-        None where hardly any does."""
+        """Exchanges that a lens may learn from, and others that score it; half of each turn a
+        verdict. None where hardly any does."""
         words, pairs = self.all, self.rng.permutation(len(self.all) ** 2)[:1000]
         turned: list[tuple[Word, Word, bool]] = []
         kept: list[tuple[Word, Word, bool]] = []
         for pair in pairs:
             base, source = (words[i] for i in divmod(int(pair), len(words)))
-            given: Values = self.program.trace(source)[name]
-            says = self.program.says(base, dict.fromkeys((name, name + AGAIN), given))
+            values: Values = self.program.trace(source)[name]
+            says = self.program.says(base, dict.fromkeys((name, name + AGAIN), values))
             (turned if says != self.of.member(base) else kept).append((base, source, says))
             if min(len(turned), len(kept)) >= 2 * EXCHANGES:
                 break
@@ -334,6 +334,6 @@ def _one_hot(values: Float[np.ndarray, "word pos size"]) -> bool:
 
 
 def basis(rows: Float[np.ndarray, "row d_model"]) -> Float[np.ndarray, "rank d_model"]:
-    """An orthonormal basis of what rows span."""
+    """An orthonormal basis of the span of rows."""
     _, sizes, right = np.linalg.svd(np.asarray(rows, dtype=float), full_matrices=False)
     return right[sizes > 1e-6 * max(sizes.max(initial=0.0), 1e-12)]

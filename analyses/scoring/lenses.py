@@ -38,7 +38,7 @@ SAMPLES = 64
 """Coalitions that a sampling method may ask for: as many as there are."""
 MOST_RANK = 8
 EPOCHS = 20
-"""Of the training of directions."""
+"""Epochs of the training of directions."""
 FIRST = 2
 """The id of the first symbol."""
 
@@ -56,14 +56,14 @@ def _explained(name: str, model: Any, words: Words) -> Any:
         rows = torch.cat([bos.expand(len(batch), 1), torch.as_tensor(batch)], dim=1)
         return words.verdicts(model, rows).double().numpy()
 
-    found = []
+    scores = []
     for word in words.tokens[:, 1:].numpy():
         hidden = rng.choice(symbols, size=(HIDDEN_BY, len(word)))
         game = Game(score, word, hidden, on_both_scales)
         case = Case(game, model, words.token, words.at, symbols, samples=SAMPLES)
         values = np.asarray(method.run(case, words.seed))
-        found.append(values[-1] if values.ndim > 1 else values)
-    return np.array(found)
+        scores.append(values[-1] if values.ndim > 1 else values)
+    return np.array(scores)
 
 
 # -- parts and edges ------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _by_sender(method: Method, direction: Direction, model: Any, words: PartWord
 
 
 def _patched(model: Any, words: PartWords) -> Any:
-    """The mean size of what a part's output of the other word does at its best position."""
+    """The mean size of the effect of a part's output of the other word, at its best position."""
     pairs = words.tokens, words.counterfactuals
     table = patch(model, *pairs, words.metric, ["z", "mlp_out"])
     names = [
@@ -123,7 +123,7 @@ def _ablated(model: Any, words: PartWords) -> Any:
 
 
 def _direct(model: Any, words: PartWords) -> Any:
-    """How much a part's direct share of the verdict differs between words."""
+    """The spread of a part's direct share of the verdict over words."""
     at = torch.full((len(words.tokens),), words.at)
     table = direct_logit_attribution(model, words.tokens, at, words.token)
     spread = table.groupby("part")["value"].std()
@@ -146,29 +146,29 @@ def _values(words: VariableWords) -> np.ndarray:
 def _best_site(streams: Mapping[str, np.ndarray], values: np.ndarray) -> str:
     """The first site at which a ridge probe tells the values nearly as well as at the best one."""
     half = len(values) // 2
-    told = {
+    scores = {
         site: float(Ridge(1e-3).fit(x[:half], values[:half]).score(x[half:], values[half:]))
         for site, x in streams.items()
     }
-    return next(site for site, r2 in told.items() if r2 >= max(told.values()) - 0.01)
+    return next(site for site, r2 in scores.items() if r2 >= max(scores.values()) - 0.01)
 
 
 def _probed(model: Any, words: VariableWords) -> Any:
-    """What a ridge probe reads: its weights at the first of the best sites."""
+    """The directions that a ridge probe reads: its weights at the first of the best sites."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(np.atleast_2d(Ridge(1e-3).fit(streams[site], values).coef_))
 
 
 def _written(model: Any, words: VariableWords) -> Any:
-    """How the stream changes with the values: least squares from values to the stream."""
+    """The change of the stream with the values: least squares from values to the stream."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     return site, _span(Ridge(1e-3).fit(values, streams[site]).coef_.T)
 
 
 def _steered(model: Any, words: VariableWords) -> Any:
-    """For each number or category, the difference of means that steering uses."""
+    """The difference of means that steering uses, for each number or category."""
     streams, values = _streams(model, words), _values(words)
     site = _best_site(streams, values)
     x = torch.tensor(streams[site])
@@ -180,8 +180,8 @@ def _partial_squares(model: Any, words: VariableWords) -> Any:
     """The directions of partial least squares, as many as the values have."""
     streams, values = _streams(model, words), _values(words)
     site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
-    found = PLSRegression(int(max(1, rank)), scale=False).fit(streams[site], values)
-    return site, _span(found.x_weights_.T)
+    fitted = PLSRegression(int(max(1, rank)), scale=False).fit(streams[site], values)
+    return site, _span(fitted.x_weights_.T)
 
 
 def _principal(model: Any, words: VariableWords) -> Any:
@@ -235,13 +235,13 @@ def _accepts(model: Any, words: Words) -> Callable[[Any], np.ndarray]:
 
     def accepts(batch: Any) -> np.ndarray:
         """No word of the language is empty, or too long."""
-        said = np.zeros(len(batch), dtype=bool)
+        verdicts = np.zeros(len(batch), dtype=bool)
         for length in {len(word) for word in batch} - {0}:
             rows = [i for i, word in enumerate(batch) if len(word) == length]
             if length <= words.longest:
                 tokens = torch.tensor([[0, *(ids[s] for s in batch[i])] for i in rows])
-                said[rows] = words.verdicts(model, tokens).numpy() > 0
-        return said
+                verdicts[rows] = words.verdicts(model, tokens).numpy() > 0
+        return verdicts
 
     return accepts
 
@@ -254,8 +254,8 @@ def _drawn(words: Words, count: int) -> list[tuple[str, ...]]:
 
 def learned(model: Any, words: Words) -> Any:
     """Active learning of an automaton (Kearns and Vazirani), with the network as the teacher."""
-    found = extract(_accepts(model, words), words.symbols, _drawn(words, 2000), max_states=200)
-    return _table(found.dfa)
+    result = extract(_accepts(model, words), words.symbols, _drawn(words, 2000), max_states=200)
+    return _table(result.dfa)
 
 
 def _merged(model: Any, words: Words) -> Any:

@@ -1,4 +1,4 @@
-"""The lab's own lenses for what training lines did."""
+"""The lab's own lenses for the effects of training lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interp.influence.methods import cosine, dot, fisher, tracin
 
 
 def _line_gradients(model: Any, words: LineWords) -> tuple[Gradients, Gradients]:
-    """Of the margins of the words, and of the losses of the lines."""
+    """Gradients of the words' margins, and of the lines' losses."""
     model.requires_grad_(True)
     targets = (words.margins(model, slice(i, i + 1))[0] for i in range(len(words.tokens)))
     return Gradients.of_each(model, targets), Gradients.of_each(model, _losses(model, words))
@@ -28,7 +28,7 @@ def _losses(model: Any, words: LineWords) -> Iterator[Tensor]:
 
 
 def _sampled(model: Any, words: LineWords) -> Iterator[Tensor]:
-    """What each line costs, if its label is drawn from the model's own answers."""
+    """The loss of each line, if its label is drawn from the model's own answers."""
     right = torch.exp(-words.line_losses(model)).detach()
     drawn = torch.bernoulli(right, generator=torch.Generator().manual_seed(words.seed)).bool()
     return _losses(model, replace(words, labels=torch.where(drawn, words.labels, ~words.labels)))
@@ -37,7 +37,7 @@ def _sampled(model: Any, words: LineWords) -> Iterator[Tensor]:
 def _by_products(
     method: Callable[[Gradients, Gradients], Tensor], model: Any, words: LineWords
 ) -> Any:
-    """What a product of gradients says."""
+    """The influences by a product of gradients."""
     return method(*_line_gradients(model, words))
 
 

@@ -1,4 +1,4 @@
-"""What a lens is given beside a network: words, and what is asked of them. No truth is in it."""
+"""The paper of a lens beside a network: words, and the question about them. It holds no truth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from models.transformer.model import HookedTransformer
 Question = Literal["positions", "parts", "edges", "variable", "rule", "lines"]
 QUESTIONS: tuple[Question, ...] = get_args(Question)
 OF_PLANTS = QUESTIONS[:-1]
-"""Those that are asked about planted networks. "lines" is asked about trained ones."""
+"""The questions about planted networks. "lines" is asked about trained ones."""
 ASKS: Mapping[Question, str] = {
     "positions": "Which symbols of a word decide its verdict?",
     "parts": "Which heads and MLPs does the verdict come through?",
@@ -43,17 +43,17 @@ TENSORS, ABOUT, NETWORK = "words.safetensors", "paper.json", "network.safetensor
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What a lens is told, whatever it is asked.
+    """The words and facts that a lens gets with every question.
 
     Attributes:
         tokens: token ids with BOS; all words have one length, but those of "lines", which are
             padded with END.
         token: the id of the token whose logit is the verdict: above zero says yes.
-        at: the position where this logit is read; BOS is position 0. Of "lines" it is the last
+        at: the position where this logit is read; BOS is position 0. For "lines" it is the last
             symbol of each word.
-        symbols: what words are made of; the first has the id 2, after BOS and END.
+        symbols: the symbols of the words; the first has the id 2, after BOS and END.
         longest: the most symbols of a word of the language.
-        seed: for a lens that draws.
+        seed: seed for a lens that draws.
     """
 
     tokens: Int[Tensor, "word pos"]
@@ -65,7 +65,7 @@ class Words:
 
     @property
     def metric(self) -> ReadAt:
-        """From logits to the verdict, one number per word."""
+        """A map from logits to the verdict, one number per word."""
         return logit_at(self.token, self.at)
 
     @torch.no_grad()
@@ -84,14 +84,14 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class PartWords(Words):
-    """What a lens is told of "parts" and "edges".
+    """The words of "parts" and "edges".
 
     Attributes:
         counterfactuals: row i has the other verdict than row i of ``tokens``, and differs from it
             in few symbols.
-        parts: of "parts": "L0H1" is a head, "L0 mlp" an MLP.
-        edges: of "edges": from what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k",
-            "L1 mlp", "logits").
+        parts: the parts of "parts": "L0H1" is a head, "L0 mlp" an MLP.
+        edges: the edges of "edges": from the writer ("embed", "L0H1", "L0 mlp") to the reader
+            ("L1H0.k", "L1 mlp", "logits").
     """
 
     counterfactuals: Int[Tensor, "word pos"]
@@ -101,10 +101,10 @@ class PartWords(Words):
 
 @dataclass(frozen=True, kw_only=True)
 class VariableWords(Words):
-    """What a lens is told of a variable.
+    """The words of "variable".
 
     Attributes:
-        values: its value at each position. A category is one-hot.
+        values: the variable's value at each position. A category is one-hot.
         sites: the hooks of the residual stream, in the order of computation.
         base, source, accepted: for a lens that learns from interventions: row i of ``base`` is
             accepted or not, as said, if the variable has the values that it has in row i of
@@ -120,12 +120,12 @@ class VariableWords(Words):
 
 @dataclass(frozen=True, kw_only=True)
 class LineWords(Words):
-    """What a lens is told of training lines.
+    """The words of "lines".
 
     Attributes:
         right: is yes the right verdict on the word?
         ends: the position of the last symbol of each word; it has the verdict.
-        lines, labels, line_ends: what the network was trained on, in the same form.
+        lines, labels, line_ends: the training lines, in the form of tokens, right and ends.
         weights: all weights side by side at each checkpoint; see ``checkpoints``.
         rates: the learning rates from each checkpoint to the next one, summed.
     """
@@ -147,7 +147,7 @@ class LineWords(Words):
         return self._margins(model, self.tokens[rows], self.ends[rows], self.right[rows])
 
     def line_losses(self, model: HookedModel, rows: slice = ALL) -> Float[Tensor, " line"]:
-        """What each line costs in training, in nats, with a gradient.
+        """The training loss of each line, in nats, with a gradient.
 
         Args:
             rows: the lines that are asked for.
@@ -181,7 +181,7 @@ PAPERS: Mapping[Question, type[Words]] = {
 
 
 def read_words(folder: Path) -> tuple[Words, Question]:
-    """What ``Words.write`` put into a folder."""
+    """The words and the question that ``Words.write`` put into a folder."""
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text())
     question: Question = about.pop("question")
     about = {name: _as_tuple(value) for name, value in about.items()}
@@ -200,7 +200,7 @@ def write_network(model: HookedTransformer, folder: Path) -> None:
 
 
 def read_network(folder: Path) -> HookedTransformer:
-    """What ``write_network`` put there, in evaluation mode."""
+    """The network that ``write_network`` put into a folder, in evaluation mode."""
     with safe_open(folder / NETWORK, "pt") as file:
         about = json.loads(file.metadata()["about"])
     config = TypeAdapter(ModelConfig).validate_json(json.dumps(about["config"]))

@@ -27,18 +27,18 @@ def marks(plan: PlanRecord, found: Collection[Sequence[str]]) -> dict[tuple[str,
 
 
 def rankings(plan: PlanRecord, result: Answer) -> pd.DataFrame:
-    """How well each ranking of an answer of ``circuits`` finds the edges of the plan.
+    """Scores of each ranking of an answer of ``circuits`` against the edges of the plan.
 
     Returns:
-        A row per direction and method, and one of what random values get: edges ranked by, AUROC,
+        A row per direction and method, and one for random values: edges ranked by, AUROC,
         average precision. Edges are ranked by the size of their mean effect.
     """
     planned = {(sender, receiver) for sender, receiver in plan["edges"]}
     table, rows = result.table[result.table["model"] == "trained"], []
-    for direction, own in table.groupby("direction", sort=False):
-        inside = [edge in planned for edge in zip(own["sender"], own["receiver"], strict=True)]
-        for method in (name for name in METHODS if name in own):
-            size = own[method].abs().fillna(0.0)
+    for direction, part in table.groupby("direction", sort=False):
+        inside = [edge in planned for edge in zip(part["sender"], part["receiver"], strict=True)]
+        for method in (name for name in METHODS if name in part):
+            size = part[method].abs().fillna(0.0)
             rows.append(
                 {
                     "edges ranked by": f"{method}, {direction}",
@@ -55,7 +55,7 @@ def found_by(findings: Mapping[str, Any], lens: str) -> pd.DataFrame:
     """The edges that a lens ranks first, as many as the plan has, beside the plan.
 
     Args:
-        findings: of the kept answer about one network (``board.scored``).
+        findings: the findings of the kept answer about one network (``board.scored``).
 
     Returns:
         A row per edge of the network: sender, receiver, exact (the lens's score as a share of its
@@ -74,7 +74,7 @@ def found_by(findings: Mapping[str, Any], lens: str) -> pd.DataFrame:
 
 
 def counted(marked: Mapping[tuple[str, str], Mark]) -> str:
-    """How many edges there are of each kind, in a sentence."""
+    """The number of edges of each kind, in a sentence."""
     kinds = list(marked.values())
     hits, missed, more = (kinds.count(kind) for kind in ("hit", "missed", "not in the plan"))
     return f"Of the {hits + missed} edges of the plan {hits} were found, and {more} others."

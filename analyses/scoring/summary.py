@@ -1,4 +1,4 @@
-"""What many graded answers say together: scores by lens, and how well proxies order the lenses."""
+"""A summary of many graded answers: scores by lens, and how well proxies order the lenses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interp.statistics import bootstrap_mean, brackets
 
 ORACLE, UNTRAINED, PLANTED, TRAINED = "oracle", "untrained", "planted", "trained"
 ALL = "all"
-"""In place of a setting: all together."""
+"""The name that stands for all settings together."""
 
 
 def summed_up(table: pd.DataFrame) -> pd.DataFrame:
@@ -28,31 +28,31 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row per question, lens, network and setting ("all" too): mean, low, high (95%, bootstrap
-        over programs, whose networks depend on each other; of "lines", which is asked about few
+        over programs, whose networks depend on each other; for "lines", which is asked about few
         languages, over networks), networks, faults, calls and milliseconds (medians).
     """
     main = table[table["measure"] == table["question"].map(MAIN)]
     main = main.assign(place=main.groupby(["program", "setting", "seed"]).ngroup())
     both = pd.concat([main, main.assign(setting=ALL)])
     rows = []
-    for group, own in both.groupby(["question", "lens", "network", "setting"], sort=False):
+    for group, part in both.groupby(["question", "lens", "network", "setting"], sort=False):
         unit = ["program", "seed"] if group[0] == "lines" else ["program"]
-        by_unit = own.groupby(unit)["value"].mean().dropna()
+        by_unit = part.groupby(unit)["value"].mean().dropna()
         if not len(by_unit):
             continue
         mean, low, high = _over_units(by_unit)
         rows.append(
             dict(zip(("question", "lens", "network", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
-            | {"networks": own["place"].nunique()}
-            | {"faults": int((own["fault"] != "").sum())}
-            | {name: float(own[name].median()) for name in ("calls", "milliseconds")}
+            | {"networks": part["place"].nunique()}
+            | {"faults": int((part["fault"] != "").sum())}
+            | {name: float(part[name].median()) for name in ("calls", "milliseconds")}
         )
     order = {name: i for i, name in enumerate(QUESTIONS)}
-    found = pd.DataFrame(rows)
-    by = found["question"].map(order)
-    found = found.assign(by=by).sort_values(["by", "setting", "network", "mean"], ascending=False)
-    return found.sort_values("by", kind="stable").drop(columns="by").reset_index(drop=True)
+    scores = pd.DataFrame(rows)
+    by = scores["question"].map(order)
+    scores = scores.assign(by=by).sort_values(["by", "setting", "network", "mean"], ascending=False)
+    return scores.sort_values("by", kind="stable").drop(columns="by").reset_index(drop=True)
 
 
 LEAST_LENSES = 4
@@ -69,45 +69,45 @@ def meta_score(table: pd.DataFrame) -> pd.DataFrame:
         A row per question, proxy and setting ("all" too): mean, low, high (Spearman's rank
         correlation; 95%, bootstrap over programs), programs, networks.
     """
-    known = table[(table["network"] != UNTRAINED) & (table["lens"] != ORACLE)]
+    graded = table[(table["network"] != UNTRAINED) & (table["lens"] != ORACLE)]
     by = ["question", "program", "setting", "seed"]
-    wide = known.pivot_table("value", [*by, "lens"], "measure", aggfunc="mean").reset_index()
+    wide = graded.pivot_table("value", [*by, "lens"], "measure", aggfunc="mean").reset_index()
     rows = []
-    for (question, *network), own in wide.groupby(by, sort=False):
-        for proxy in (name for name in PROXIES[question] if name in own):
-            pair = own[[proxy, MAIN[question]]].dropna()
+    for (question, *network), part in wide.groupby(by, sort=False):
+        for proxy in (name for name in PROXIES[question] if name in part):
+            pair = part[[proxy, MAIN[question]]].dropna()
             if len(pair) >= LEAST_LENSES and (pair.nunique() > 1).all():
                 r = float(spearmanr(pair.iloc[:, 0], pair.iloc[:, 1]).statistic)
                 rows.append((question, proxy, *network, r))
     columns = ["question", "proxy", "program", "setting", "seed", "r"]
-    each = pd.DataFrame(rows, columns=columns)
-    found = []
-    for group, own in pd.concat([each, each.assign(setting=ALL)]).groupby(
+    scores = pd.DataFrame(rows, columns=columns)
+    records = []
+    for group, part in pd.concat([scores, scores.assign(setting=ALL)]).groupby(
         ["question", "proxy", "setting"], sort=False
     ):
-        by_program = own.groupby("program")["r"].mean()
+        by_program = part.groupby("program")["r"].mean()
         mean, low, high = _over_units(by_program)
-        found.append(
+        records.append(
             dict(zip(("question", "proxy", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
-            | {"programs": len(by_program), "networks": len(own)}
+            | {"programs": len(by_program), "networks": len(part)}
         )
     names = ["question", "proxy", "setting", "mean", "low", "high", "programs", "networks"]
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(records, columns=names)
 
 
 def compact(summary: pd.DataFrame) -> pd.DataFrame:
     """All settings together, for the terminal: a row per question and lens, the best first and the
     controls last; the same lens on untrained networks stands beside."""
-    found = summary[summary["setting"] == ALL]
+    scores = summary[summary["setting"] == ALL]
     keys = ["question", "lens"]
-    nothing = found[found["network"] == UNTRAINED].set_index(keys)["mean"]
-    rows = found[found["network"] != UNTRAINED]
+    nothing = scores[scores["network"] == UNTRAINED].set_index(keys)["mean"]
+    rows = scores[scores["network"] != UNTRAINED]
     rows = rows.assign(control=rows["lens"].isin([RANDOM, ORACLE]), what=rows["question"].map(MAIN))
     rows = pd.concat(
         [
-            own.sort_values(["control", "mean"], ascending=[True, False], kind="stable")
-            for _, own in rows.groupby("question", sort=False)
+            part.sort_values(["control", "mean"], ascending=[True, False], kind="stable")
+            for _, part in rows.groupby("question", sort=False)
         ]
     )
     rows["score"] = [_interval(row) for row in rows.to_dict("records")]
@@ -128,24 +128,24 @@ def faults(table: pd.DataFrame) -> list[str]:
 
 def sentences(summary: pd.DataFrame, meta: pd.DataFrame) -> list[str]:
     """The best lens of each question beside random values, and the proxies."""
-    known = summary[(summary["setting"] == ALL) & (summary["network"] != UNTRAINED)]
-    said = []
-    for question, own in known.groupby("question", sort=False):
-        ranked = own[~own["lens"].isin((RANDOM, ORACLE))]
+    scores = summary[(summary["setting"] == ALL) & (summary["network"] != UNTRAINED)]
+    lines = []
+    for question, part in scores.groupby("question", sort=False):
+        ranked = part[~part["lens"].isin((RANDOM, ORACLE))]
         if not len(ranked):
             continue
         best = ranked.sort_values("mean", ascending=False, kind="stable").iloc[0]
-        nothing = own[own["lens"] == RANDOM].iloc[0]
-        said.append(
+        nothing = part[part["lens"] == RANDOM].iloc[0]
+        lines.append(
             f"{ASKS[question]} {MAIN[question]}: {best['lens']} {_interval(best)}, random "
             f"{_interval(nothing)} (networks: {best['networks']})."
         )
     for row in meta[meta["setting"] == ALL].to_dict("records"):
-        said.append(
+        lines.append(
             f"{row['proxy']} orders the lenses of {row['question']} as the truth does with rank "
             f"correlation {_interval(row)} (programs: {row['programs']})."
         )
-    return said
+    return lines
 
 
 def _over_units(values: pd.Series) -> tuple[float, float, float]:
@@ -164,13 +164,13 @@ def _interval(row: Mapping[str, Any] | pd.Series) -> str:
 
 def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
     """Each lens of a question with its interval; a colour per setting."""
-    own = summary[(summary["question"] == question) & (summary["network"] != UNTRAINED)]
-    own = own[own["setting"] != ALL]
-    settings = list(dict.fromkeys(own["setting"]))
-    order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
-    least = min(0.0, float(own["low"].min()))
+    rows = summary[(summary["question"] == question) & (summary["network"] != UNTRAINED)]
+    rows = rows[rows["setting"] != ALL]
+    settings = list(dict.fromkeys(rows["setting"]))
+    order = rows.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
+    least = min(0.0, float(rows["low"].min()))
     return points(
-        own,
+        rows,
         alt.X("mean:Q", title=MAIN[question]).scale(domain=[least, 1]),
         named(alt.Y, "lens", order, labelLimit=150),
         ["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
@@ -182,5 +182,5 @@ def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
 
 def chart(summary: pd.DataFrame) -> ChartType:
     """A panel per question."""
-    asked = [question for question in QUESTIONS if question in set(summary["question"])]
-    return panels(((ASKS[q], panel(summary, q).properties(width=340)) for q in asked), columns=1)
+    names = [question for question in QUESTIONS if question in set(summary["question"])]
+    return panels(((ASKS[q], panel(summary, q).properties(width=340)) for q in names), columns=1)

@@ -32,7 +32,7 @@ from models.transformer.model import HookedTransformer
 
 LINES, TARGETS, TRAININGS = 200, 20, 40
 STEPS, BATCH, LONGEST = 400, 32, 10
-"""Of a training, and the most symbols of its words."""
+"""Steps and batch of a training, and the most symbols of its words."""
 RUN, KEPT = "run", "taught"
 
 
@@ -54,7 +54,7 @@ def taught(
     steps = run.steps()
     models = [run.model(step) for step in steps]
     weights = torch.stack([parameters_to_vector(m.parameters()).detach() for m in models])
-    told = LineWords(
+    paper = LineWords(
         tokens=torch.as_tensor(words.tokens),
         token=END_ID,
         at=-1,
@@ -69,8 +69,8 @@ def taught(
         weights=weights,
         rates=tuple(rates(run, steps)),
     )
-    start = replace(told, weights=weights[:1], rates=(1.0,))
-    key = LineKey("lines", told, start, margins, kept)
+    start = replace(paper, weights=weights[:1], rates=(1.0,))
+    key = LineKey("lines", paper, start, margins, kept)
     return _decoder(models[-1]), _decoder(models[0]), key
 
 
@@ -97,15 +97,15 @@ def _run(language: str, seed: int, path: Path) -> Run:
 
 
 def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
-    """What the networks say that were trained on some lines, [training, target]."""
-    asked = {"targets": TARGETS, "trainings": len(kept)}
-    if (known := Answers(where, run.model_hash()).asked(KEPT, asked)) is None:
-        how = Influence(targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
-        said = margins_after(run, how, kept, lambda what: None)
-        table = pd.DataFrame(said).rename(columns=str)
-        told = f"{len(kept)} trainings of {run.name} on half of its lines."
-        known = save(where, KEPT, told, Answer(table, told, {}, asked, run.model_hash()), None)
-    return known.table.to_numpy()
+    """Margins of networks that were trained on some of the lines, [training, target]."""
+    query = {"targets": TARGETS, "trainings": len(kept)}
+    if (answer := Answers(where, run.model_hash()).asked(KEPT, query)) is None:
+        options = Influence(targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
+        margins = margins_after(run, options, kept, lambda what: None)
+        table = pd.DataFrame(margins).rename(columns=str)
+        text = f"{len(kept)} trainings of {run.name} on half of its lines."
+        answer = save(where, KEPT, text, Answer(table, text, {}, query, run.model_hash()), None)
+    return answer.table.to_numpy()
 
 
 def _decoder(model: LanguageModel) -> HookedTransformer:
