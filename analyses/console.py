@@ -374,20 +374,6 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text
 
 
-def _tell(
-    options: Shows, name: str, table: pd.DataFrame, answer: str, brief: pd.DataFrame | None = None
-) -> None:
-    """An answer as JSON, as CSV, or as a table with a sentence.
-
-    Args:
-        name: the key of the rows in the JSON.
-        brief: the table that is printed in place of the whole one.
-    """
-    if not shown(options, table, {name: as_rows(table), "answer": answer}):
-        OUT.print(table_of(table if brief is None else brief))
-        OUT.print(answer)
-
-
 def as_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """A table as JSON has it: null for what is missing."""
     return json.loads(table.to_json(orient="records", force_ascii=False))

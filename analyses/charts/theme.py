@@ -90,19 +90,3 @@ def named(
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:
     """Tooltips (what the mouse shows) for columns of numbers."""
     return [alt.Tooltip(f"{name}:Q", format=f".{digits}f") for name in names]
-
-
-def _interval(base: alt.Chart) -> alt.Chart:
-    """A horizontal line from low to high."""
-    return base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
-
-
-def _frame(base: alt.Chart, field: str, chosen: str) -> alt.Chart:
-    """A frame around the cells of a heatmap whose field has the chosen value."""
-    shown = base.transform_filter(alt.FieldEqualPredicate(field=field, equal=chosen))
-    return shown.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3)
-
-
-def _click(field: str) -> alt.Parameter:
-    """Cells that can be clicked: the selection "cell" holds the field."""
-    return alt.selection_point(name="cell", fields=[field], empty=False)
