@@ -1,4 +1,4 @@
-"""Checks of a configuration's fields, and reading and changing of them by dotted name."""
+"""Checks the fields of a configuration, and reads and changes them by dotted name."""
 
 from __future__ import annotations
 

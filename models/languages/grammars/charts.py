@@ -186,7 +186,7 @@ class Charts:
             spelled: the weight with which each nonterminal is the symbol at each position, [batch,
                 time, nonterminals].
             pairs: as in the normal form.
-            is_there: whether each weight is only 1 or 0, for any or none.
+            is_there: whether a weight is only 1 or 0: is there any, or none?
 
         Returns:
             The chart: [begin, end - 1] is the stretch from ``begin`` up to ``end``. And the

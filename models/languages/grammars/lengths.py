@@ -61,7 +61,7 @@ class ByLength:
         return bool(self._may(length)[length, self.form.start])
 
     def _may(self, longest: int) -> np.ndarray:
-        """Whether there is any of the ``weights``, for each length: without rounding."""
+        """Whether each of the ``weights`` is above 0, without rounding."""
         form = self.form
         with _growing:
             rows = list(self._possible)
