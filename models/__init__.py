@@ -1,1 +1,1 @@
-"""What is trained: languages, models, objectives, training, runs."""
+"""Languages, models, objectives, training and runs: all that is trained."""

@@ -1,4 +1,4 @@
-"""What every model of the lab shares: its vocabulary, its weights' seed, and the hook interface."""
+"""The base of every model: its vocabulary, the seed of its weights, and the hook interface."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LanguageModel(HookedRootModule):
         tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
         offsets: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """Logits at every position, as what the model is taught reads them (``Objective.read``).
+        """Logits at every position, as the model's objective reads them (``Objective.read``).
 
         Args:
             tokens: token ids that begin with BOS, padded at the right with END; or text for
@@ -90,7 +90,7 @@ class LanguageModel(HookedRootModule):
 
     @property
     def softmax(self) -> bool:
-        """Does it give one distribution over all tokens, instead of judging each by itself?"""
+        """True if the output is one distribution over all tokens, not a verdict on each alone."""
         return self.config.output != "sigmoid"
 
     def margins(
@@ -108,10 +108,10 @@ class LanguageModel(HookedRootModule):
         return self.reading.margins(Outcome(logits, tokens, at, self.vocabulary))
 
     def _normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
-        """What is added to x W_U + b_U, for all tokens alike: 0 unless the output is a softmax.
+        """The term that all logits x W_U + b_U get alike: 0 unless the output is a softmax.
 
-        It makes each logit log(p / ``LEAST``). Others read the same distribution from it, since a
-        softmax does not see what is added to all.
+        It makes each logit log(p / ``LEAST``). Other tools read the same distribution from them,
+        since a softmax does not see what is added to all.
         """
         return _normaliser(raw) if self.softmax else torch.zeros_like(raw[..., :1])
 
@@ -132,12 +132,12 @@ class LanguageModel(HookedRootModule):
         """
         logits, begins = self(tokens), torch.zeros_like(tokens[:, 0], dtype=torch.bool)
         begins[:1] = True
-        found = []
+        prefixes = []
         for t in range(tokens.shape[1]):
             begins[1:] |= tokens[1:, t] != tokens[:-1, t]
             rows = begins.nonzero()[:, 0]
-            found.append((rows, logits[rows, t]))
-        return found
+            prefixes.append((rows, logits[rows, t]))
+        return prefixes
 
     def count(
         self,
@@ -174,14 +174,14 @@ class LanguageModel(HookedRootModule):
     def run_with_cache(
         self, *args: Any, return_cache_object: bool = True, **kwargs: Any
     ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
-        """As in TransformerLens: (logits, ActivationCache); a plain dict on request."""
+        """Runs as in TransformerLens: (logits, ActivationCache); a plain dict on request."""
         out, cache = super().run_with_cache(*args, **kwargs)
         if not return_cache_object:
             return out, cache
         return out, ActivationCache(cache, self, not kwargs.get("remove_batch_dim", False))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML card that a notebook shows."""
         return card(type(self).__name__, self.about())
 
     def about(self) -> dict[str, object]:
@@ -231,7 +231,7 @@ class LanguageModel(HookedRootModule):
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device that holds the weights."""
 
     @property
     def cfg(self) -> TransformerBridgeConfig:
@@ -272,11 +272,11 @@ def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> Languag
     Raises:
         UserError: it would not fit into the memory of this machine.
     """
-    needed = BYTES_OF_A_WEIGHT * (config.size + 2 * config.d_model * len(vocabulary))
-    if needed > (here := memory()):
+    demand = BYTES_OF_A_WEIGHT * (config.size + 2 * config.d_model * len(vocabulary))
+    if demand > (capacity := memory()):
         raise UserError(
-            f"a model of these sizes takes about {needed / 2**30:.1f} GiB to train, and this "
-            f"machine has {here / 2**30:.1f}: choose a smaller d_model, d_mlp or n_layers"
+            f"a model of these sizes takes about {demand / 2**30:.1f} GiB to train, and this "
+            f"machine has {capacity / 2**30:.1f}: choose a smaller d_model, d_mlp or n_layers"
         )
     model: LanguageModel = config.family.model(config, vocabulary, seed)
     model.constrain()
@@ -284,7 +284,7 @@ def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> Languag
 
 
 BYTES_OF_A_WEIGHT = 16
-"""What a weight takes in training: itself, its gradient, and Adam's two moments."""
+"""The bytes of a weight in training: itself, its gradient, and Adam's two moments."""
 
 
 def memory() -> float:
@@ -319,7 +319,7 @@ class EmbeddingModel(LanguageModel):
         return self._filled(self.embed(tokens))
 
     def _filled(self, embeddings: Float[Tensor, "*any d_embed"]) -> Float[Tensor, "*any d_model"]:
-        """With zeros where positions stand."""
+        """The embeddings, with zeros where positions stand."""
         missing = self.config.d_model - self.config.d_embed
         return pad(embeddings, (0, missing)) if missing else embeddings
 
@@ -345,7 +345,7 @@ class EmbeddingModel(LanguageModel):
 
 
 class Unembed(nn.Module):
-    """Residual stream to logits: x W_U + b_U, and with a softmax ``_normaliser`` of this."""
+    """Residual stream to logits: x W_U + b_U; for a softmax, plus the ``_normaliser`` of this."""
 
     def __init__(self, config: ModelConfig, d_vocab: int) -> None:
         super().__init__()
@@ -358,7 +358,7 @@ class Unembed(nn.Module):
 
 
 def _normaliser(raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
-    """What makes log(p / ``LEAST``) of numbers whose softmax is p."""
+    """The term that turns numbers whose softmax is p into log(p / ``LEAST``)."""
     return -raw.logsumexp(dim=-1, keepdim=True) - math.log(LEAST)
 
 

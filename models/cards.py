@@ -1,4 +1,4 @@
-"""How runs, models and answers show themselves in a notebook: plain tables of HTML.
+"""Cards of runs, models and answers for a notebook: plain tables of HTML.
 
 There are no colours, so that the page's own are used, light or dark. All text is escaped.
 """

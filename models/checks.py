@@ -1,4 +1,4 @@
-"""What every configuration asks of its fields, and how one is read and changed by dotted name."""
+"""Checks the fields of a configuration, and reads and changes them by dotted name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Config = TypeVar("Config", bound=Any)  # a frozen dataclass
 Number = int | float
 
 AS_WRITTEN: dict[str, Any] = {"strict": True, "extra": "forbid"}
-"""How pydantic reads a configuration from a file: no value is converted, no field is unknown."""
+"""Settings of pydantic for a configuration's file: no value is converted, no field is unknown."""
 MOST_SYMBOLS = 10_000
 """The most symbols in a word: the cost of attention grows with the square of this."""
 
@@ -25,12 +25,12 @@ def check_fields(config: object, called: Callable[[str], str] = str) -> None:
     may have, and for a number that is beyond the bounds on its field, infinite or none at all.
 
     Args:
-        called: what a field is called in a message.
+        called: the name of a field in a message.
     """
     choices, bounds = _limits(cast(Any, type(config)))
-    for name, known in choices.items():
-        if (value := getattr(config, name)) not in known:
-            raise UserError(f"{called(name)} is {value!r}: choose one of {', '.join(known)}")
+    for name, options in choices.items():
+        if (value := getattr(config, name)) not in options:
+            raise UserError(f"{called(name)} is {value!r}: choose one of {', '.join(options)}")
     for name, (least, most) in bounds.items():
         if (value := getattr(config, name)) is not None:
             check_bounds(called(name), value, least, most)
@@ -40,7 +40,7 @@ def check_fields(config: object, called: Callable[[str], str] = str) -> None:
 def _limits(
     kind: Any,
 ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[Number, Number]]]:
-    """What stands on the fields of a class: the choices, and the least and the largest number."""
+    """Limits of the fields of a class: the choices, and the least and the largest number."""
     hints = get_type_hints(kind, include_extras=True)
     choices = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
     bounds = {
@@ -71,14 +71,14 @@ def dotted(config: Any) -> dict[str, Any]:
 
     For the class of a configuration it gives the defaults.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for f in fields(config):
         value = getattr(config, f.name)
         if is_dataclass(value):
-            found |= {f"{f.name}.{name}": inner for name, inner in dotted(value).items()}
+            values |= {f"{f.name}.{name}": inner for name, inner in dotted(value).items()}
         else:
-            found[f.name] = value
-    return found
+            values[f.name] = value
+    return values
 
 
 def changed(config: Config, changes: Mapping[str, Any]) -> Config:
@@ -87,13 +87,13 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
     Raises:
         UserError: the values do not go together.
     """
-    own: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
         part, dot, rest = name.partition(".")
         if dot:
             parts.setdefault(part, {})[rest] = value
         else:
-            own[name] = value
-    own |= {part: changed(getattr(config, part), inner) for part, inner in parts.items()}
-    return replace(config, **own)
+            values[name] = value
+    values |= {part: changed(getattr(config, part), inner) for part, inner in parts.items()}
+    return replace(config, **values)

@@ -37,7 +37,7 @@ ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal", "appended", "concate
 
 @dataclass(frozen=True)
 class Counting:
-    """What a Transformer can have built in for counting; the one of the lectures has none of it.
+    """Parts that a Transformer can have built in for counting; the one of the lectures has none.
 
     Attributes:
         centred: whether the embeddings of the symbols sum to zero (effect coding). Where attention

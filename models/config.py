@@ -1,4 +1,4 @@
-"""How a model is trained: a frozen, JSON-able configuration, with that of the model inside."""
+"""A training configuration: frozen, JSON-able, with the configuration of the model inside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_PAIRS = 2**27
 together, times the square of their length."""
 
 SELECTION_WORDS = 256
-"""How many words choose the weights, of all lengths together."""
+"""The number of words that choose the weights, of all lengths together."""
 
 
 @dataclass(frozen=True)
@@ -178,18 +178,18 @@ class TrainConfig:
             )
 
     def _decide_output(self) -> None:
-        wanted = OBJECTIVES[self.objective].output
-        if self.model.output not in ("sigmoid", wanted):
+        output = OBJECTIVES[self.objective].output
+        if self.model.output not in ("sigmoid", output):
             raise UserError(
-                f"the objective {self.objective} asks for the output {wanted}, not for "
+                f"the objective {self.objective} asks for the output {output}, not for "
                 f"{self.model.output}: leave --model.output out"
             )
-        if self.model.family.two_sided and wanted != "conditional":
+        if self.model.family.two_sided and output != "conditional":
             raise UserError(
                 f"an encoder-decoder is taught targets alone, not {self.objective}: choose "
                 "--objective sequence-to-sequence and a language of pairs such as copy"
             )
-        object.__setattr__(self, "model", replace(self.model, output=wanted))
+        object.__setattr__(self, "model", replace(self.model, output=output))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
@@ -215,7 +215,7 @@ class TrainConfig:
 
 @cache
 def _adapter() -> TypeAdapter[TrainConfig]:
-    """What checks the types of a configuration; imported late, because help needs no file."""
+    """The checker of a configuration's types; imported late, because help needs no file."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(TrainConfig)

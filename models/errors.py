@@ -36,7 +36,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """A question for the known name that is nearest, in capitals or not; empty if none is near."""
-    lower = {each.lower(): each for each in known}
+    lower = {option.lower(): option for option in known}
     near = get_close_matches(name.lower(), lower, n=1)
     return f"did you mean {lower[near[0]]}? " if near else ""
 
@@ -45,9 +45,9 @@ def lab(name: str, *words: object, **options: object) -> str:
     """A command of `lab`, as a reader types it. Every page, report and message writes it so.
 
     Args:
-        name: of the command.
-        words: what follows it, such as a run.
-        options: by their names in Python. One that is None is left out.
+        name: the name of the command.
+        words: the words that follow it, such as a run.
+        options: the options, by their names in Python. One that is None is left out.
     """
     typed = ["lab", name, *map(str, words)]
     for key, value in options.items():
@@ -80,7 +80,7 @@ CURES = {
     errno.EEXIST: "a file is in the way: remove it, or choose another path",
     errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
 }
-"""What helps, by the system's number of an error."""
+"""The cure, by the system's number of an error."""
 
 
 def told(error: OSError) -> str:
@@ -89,7 +89,7 @@ def told(error: OSError) -> str:
 
 
 def cure(error: OSError) -> str:
-    """What helps against an error of the system."""
+    """A cure for an error of the system."""
     return CURES.get(error.errno or 0, "check the path")
 
 
@@ -105,18 +105,18 @@ WANTED = {
     "dataclass": "an object",
     "model": "an object",
 }
-"""What a value must be, by the first word of pydantic's kind of error."""
+"""The right kind of value, by the first word of pydantic's kind of error."""
 
 
 def first_fault(error: ValidationError) -> str:
-    """What a file has wrong first, in one line, without pydantic's words: "seed is not a whole
+    """The first fault of a file, in one line, without pydantic's words: "seed is not a whole
     number"."""
-    found = error.errors(include_url=False, include_input=False)[0]
-    kind, context = found["type"], found.get("ctx", {})
+    fault = error.errors(include_url=False, include_input=False)[0]
+    kind, context = fault["type"], fault.get("ctx", {})
     if kind == "json_invalid":
         where = re.search(r"line \d+ column \d+", str(context["error"]))
         return where[0] if where else "too deep, or too long a number"
-    name = ".".join(map(str, found["loc"])) or "it"
+    name = ".".join(map(str, fault["loc"])) or "it"
     if kind == "missing":
         return f"{name} is missing"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):

@@ -20,12 +20,12 @@ class Box:
     """A step of a layer, as the drawing of the architecture shows it.
 
     Attributes:
-        kind: its colour: of what mixes positions ("mix"), of what works inside a position ("mlp"),
-            or of a state ("embed").
+        kind: its colour: "mix" for a step that mixes positions, "mlp" for one that works inside a
+            position, "embed" for a state.
         text: what it does; in braces the fields of "config".
         hook: the hook of what it makes, by its name inside the layer; "" where there is none.
-        module: what holds its weights, by its name inside the layer.
-        maps: in a recurrence, how many times W, U and b it has.
+        module: the module that holds its weights, by its name inside the layer.
+        maps: the number of W, U and b that it has in a recurrence.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What is built: a frozen, JSON-able configuration of a model."""
+"""A model configuration: frozen, JSON-able, the parts and sizes that are built."""
 
 from __future__ import annotations
 
@@ -234,13 +234,13 @@ class ModelConfig:
 
     def _check_choices_are_read(self) -> None:
         """Refuses a choice that the family does not read, since it would be silently lost."""
-        asked, plain = dotted(self), dotted(ModelConfig)
-        parts = [name for name in asked if name.startswith("counting.")]
+        values, plain = dotted(self), dotted(ModelConfig)
+        parts = [name for name in values if name.startswith("counting.")]
         for name in (*CHOICES, *OPTIONS, *parts):
-            if name not in self.family.reads and asked[name] != plain[name]:
+            if name not in self.family.reads and values[name] != plain[name]:
                 owners = [family.name for family in FAMILIES.values() if name in family.reads]
                 raise UserError(
-                    f"{name} {asked[name]} belongs to {' or '.join(owners)}, not to architecture "
+                    f"{name} {values[name]} belongs to {' or '.join(owners)}, not to architecture "
                     f"{self.architecture}: leave it out"
                 )
 
@@ -256,8 +256,8 @@ class ModelConfig:
     @property
     def d_embed(self) -> int:
         """The width of the embedding; where it is below d_model, positions have the rest."""
-        taken = {"appended": 1, "concatenated": self.d_model // 2}
-        return self.d_model - taken.get(self.positions, 0)
+        widths = {"appended": 1, "concatenated": self.d_model // 2}
+        return self.d_model - widths.get(self.positions, 0)
 
     @property
     def d_value(self) -> int:
@@ -266,7 +266,7 @@ class ModelConfig:
 
     @property
     def size(self) -> int:
-        """About how many numbers a model learns, without the embeddings of the symbols."""
+        """The rough count of the numbers that a model learns, without the symbols' embeddings."""
         if self.family.whole:  # without the one-hot symbols of each place
             return self.n_ctx * self.d_mlp + (self.n_layers - 1) * self.d_mlp**2
         widths = 2 * (self.d_head + self.d_value)
@@ -279,12 +279,12 @@ class ModelConfig:
 
     @property
     def most_symbols(self) -> int | None:
-        """How many symbols a word may have, at most; None where it may have any number."""
+        """The most symbols that a word may have; None where it may have any number."""
         return self.n_ctx - 1 if self.positions == "learned" or self.family.whole else None
 
     @property
     def learned_heads(self) -> int:
-        """How many heads of a block have queries and keys: all but those that average."""
+        """The number of heads of a block with queries and keys: all but those that average."""
         return self.n_heads - self.counting.averaging_heads
 
     @property
@@ -299,12 +299,12 @@ class ModelConfig:
 
     @property
     def encoder_layers(self) -> int:
-        """How many of the blocks, the first ones, read the source of a pair."""
+        """The number of blocks, the first ones, that read the source of a pair."""
         return self.n_layers // 2 if self.family.two_sided else 0
 
     @property
     def readout(self) -> Readout:
-        """Where the verdict on a word is read: "bos" or "last".
+        """The place where the verdict on a word is read: "bos" or "last".
 
         If BOS sees the whole word, the verdict is read there, as at a class token ("bos").
         Otherwise it is read at the last symbol, the first position that has seen the whole word

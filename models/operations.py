@@ -14,8 +14,8 @@ class Work:
     """A part of the forward pass: the work of some modules, less that of some modules inside them.
 
     Attributes:
-        name: of the part.
-        order: how its work grows with the number of positions and the sizes, in O notation.
+        name: the name of the part.
+        order: the growth of its work with the number of positions and the sizes, in O notation.
         linear: floating-point operations per position, two for a multiplication with its addition.
         square: floating-point operations per pair of positions.
         constant: floating-point operations of a word, whatever its length.
@@ -58,22 +58,22 @@ def of_transformer(config: ModelConfig, d_vocab: int) -> list[Work]:
     linear = 4 * config.d_model * (inner + looks) * config.n_layers
     attn = _in_blocks(config, "attn")
     maps = tuple(f"{module}.{name}" for module in attn for name in names)
-    found = [Work(f"attention: {', '.join(names)}", "O(N D²)", linear, 0, maps)]
+    parts = [Work(f"attention: {', '.join(names)}", "O(N D²)", linear, 0, maps)]
     heads, keys, values = config.n_heads * config.n_layers, config.d_head, config.d_value
     if config.scores == "linear":
         near = 0 if config.sees_ahead else CHUNK  # keys that a query meets one by one
         values += near > 0  # the sum of the weights is one value more
         flops = 2 * heads * (near * (keys + values) + 2 * keys * values)
         sums = Work("attention: sums", "O(N D²/H)", flops, 0, attn, maps, max(1, near))
-        found.append(sums)
+        parts.append(sums)
     else:
         pairs = 2 * heads * (keys + values)
-        found.append(Work("attention: pairs", "O(N² D)", 0, pairs, attn, maps))
+        parts.append(Work("attention: pairs", "O(N² D)", 0, pairs, attn, maps))
     if config.mlp != "none":
         matrices = 3 if config.mlp == "gated" else 2
         flops = 2 * matrices * config.d_model * config.d_mlp * config.n_layers
-        found.append(Work("MLP", "O(N D²)", flops, 0, _in_blocks(config, "mlp")))
-    return [*found, _unembedding(config, d_vocab)]
+        parts.append(Work("MLP", "O(N D²)", flops, 0, _in_blocks(config, "mlp")))
+    return [*parts, _unembedding(config, d_vocab)]
 
 
 def of_recurrence(config: ModelConfig, d_vocab: int) -> list[Work]:

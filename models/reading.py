@@ -16,7 +16,7 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
     """The content of a file.
 
     Args:
-        cure: what helps if the file cannot be read; the end of the error's sentence.
+        cure: the cure if the file cannot be read; the end of the error's sentence.
         most: the largest number of bytes; ``MOST_BYTES`` unless it is given.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How large a model of any shape is, without building it: its weights, and what attention holds."""
+"""The size of a model of any shape, without building it: its weights, and what attention holds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Part:
 
     Attributes:
         part: its name, such as "blocks.{layer}.attn.q.weight".
-        shape: of one of them, such as "64 x 64".
-        layers: how many there are.
-        matrices: in all layers together; queries, keys and values have one for each head, and what
-            is no matrix has none.
-        weights: in all layers together.
+        shape: the shape of one of them, such as "64 x 64".
+        layers: the number of them.
+        matrices: the number of matrices in all layers together; queries, keys and values have one
+            for each head, and what is no matrix has none.
+        weights: the number of weights in all layers together.
     """
 
     part: str
@@ -41,39 +41,39 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
     """The parts of a model.
 
     Args:
-        tokens: of the vocabulary, BOS and END among them.
+        tokens: the number of tokens of the vocabulary, BOS and END among them.
     """
     vocabulary = Vocabulary(tuple(f"token{i}" for i in range(tokens - 2)))
     layers = 1 if config.family.tabular else config.n_layers
-    both, encoders = config.family.two_sided, config.encoder_layers
-    kinds = {"blocks.0.": "encoder", "blocks.1.": "decoder"} if both else {"blocks.0.": "layer"}
+    pair, encoders = config.family.two_sided, config.encoder_layers
+    kinds = {"blocks.0.": "encoder", "blocks.1.": "decoder"} if pair else {"blocks.0.": "layer"}
     counts = {"encoder": encoders, "decoder": layers - encoders, "layer": layers}
     if config.family.whole and layers > 1:  # the first reads symbols, the others hidden layers
         kinds = {"blocks.0.": "first", "blocks.1.": "later"}
         counts = {"first": 1, "later": layers - 1}
     with torch.device("meta"):  # where a tensor has a shape and takes no memory
         model = config.family.model(replace(config, n_layers=len(kinds)), vocabulary, 0)
-    found = []
+    parts = []
     for name, weight in model.state_dict().items():
         kind = kinds.get(name[: len("blocks.0.")])
-        own = counts[kind] if kind else 1
+        count = counts[kind] if kind else 1
         one_head = re.search(rf"attn\.[{''.join(HEADS)}]\.weight$", name) is not None
         width = config.d_value if name.endswith("v.weight") else config.d_head
         heads = weight.shape[0] // width if one_head else 1
-        found.append(
+        parts.append(
             Part(
                 re.sub(r"^blocks\.\d\.", f"blocks.{{{kind}}}.", name),
                 " x ".join(map(str, weight.shape)),
-                own,
-                own * heads if weight.ndim > 1 else 0,
-                own * weight.numel(),
+                count,
+                count * heads if weight.ndim > 1 else 0,
+                count * weight.numel(),
             )
         )
-    return found
+    return parts
 
 
 def attention_bytes(config: ModelConfig, positions: int) -> int:
-    """What the attention patterns of one word take in float32, all heads of all layers together.
+    """Bytes of one word's attention patterns in float32, all heads of all layers together.
 
     They are N x N numbers for each head. PyTorch's fused attention never holds them whole; a lens
     that looks at patterns does.
@@ -82,7 +82,7 @@ def attention_bytes(config: ModelConfig, positions: int) -> int:
 
 
 def _patterns_of(config: ModelConfig) -> int:
-    """How many matrices of attention there are: a decoder's block of two sides has those of
+    """The number of matrices of attention: a decoder's block of two sides has those of
     cross-attention too."""
     if not config.family.attends:
         return 0
@@ -98,20 +98,20 @@ def as_bytes(size: int) -> str:
 
 
 def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
-    """What the parts add up to."""
+    """A summary of the parts: weights, matrices and bytes."""
     whole = sum(part.weights for part in parts)
     if config.family.tabular:
         return f"{whole:,} counts."
     matrices = [part for part in parts if part.matrices]
-    said = (
+    text = (
         f"{whole:,} weights, {sum(part.weights for part in matrices):,} of them in "
         f"{sum(part.matrices for part in matrices):,} matrices: {as_bytes(FLOAT * whole)} in "
         "float32, and four times as much in training with Adam."
     )
     if config.family.attends:
-        said += (
+        text += (
             f" The attention patterns of a word of {positions:,} tokens are "
             f"{_patterns_of(config):,} matrices of {positions:,} x {positions:,}: "
             f"{as_bytes(attention_bytes(config, positions))}."
         )
-    return said
+    return text

@@ -1,4 +1,4 @@
-"""What is changed about a model's next-token distribution before a token is drawn from it."""
+"""Changes to a model's next-token distribution before a token is drawn from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.decoding.limits import check
 
 @dataclass(frozen=True)
 class Choice:
-    """How the next token is drawn.
+    """A rule for drawing the next token.
 
     The steps are taken in this order: penalties, temperature, the k most likely tokens, the fewest
     tokens that together have the probability p.
@@ -48,7 +48,7 @@ class Choice:
         """The changed distribution, as log-probabilities; -inf where a token may not be drawn.
 
         Args:
-            log_probabilities: of the model.
+            log_probabilities: those of the model.
             counts: how often each word has each token so far.
         """
         scores = log_probabilities - self.frequency_penalty * counts

@@ -1,4 +1,4 @@
-"""Words that grow: what a model says after each, without computing what it has said before."""
+"""Growing words: a model's logits after each, without computing again what came before."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Growing(ABC):
 
     @abstractmethod
     def logits(self) -> Float[Tensor, "rows d_vocab"]:
-        """What the model says after each word. Ask once per length."""
+        """The model's logits after each word. Call it once per length."""
 
     def go_on(self, parents: Int[Tensor, " rows"], token: Int[Tensor, " rows"]) -> None:
-        """Each new word is an old one, by its row, and one token more."""
+        """Makes each new word of an old one, by its row, and one token more."""
         self.tokens = torch.cat([self.tokens[parents], token[:, None]], dim=1)
 
 
@@ -48,8 +48,8 @@ class Anew(Growing):
     def logits(self) -> Float[Tensor, "rows d_vocab"]:
         self.calls += len(self.tokens)
         self.computed += self.tokens.numel()
-        found: Tensor = self.model(self.tokens)
-        return found[:, -1]
+        logits: Tensor = self.model(self.tokens)
+        return logits[:, -1]
 
 
 class Remembering(Growing):
@@ -66,11 +66,11 @@ class Remembering(Growing):
     def logits(self) -> Float[Tensor, "rows d_vocab"]:
         self.calls += len(self.tokens)
         while True:
-            said = self._memory.step(self.tokens[:, self._read])
+            logits = self._memory.step(self.tokens[:, self._read])
             self._read += 1
             self.computed += len(self.tokens)
             if self._read == self.tokens.shape[1]:
-                return said
+                return logits
 
     def go_on(self, parents: Int[Tensor, " rows"], token: Int[Tensor, " rows"]) -> None:
         super().go_on(parents, token)

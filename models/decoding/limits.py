@@ -1,4 +1,4 @@
-"""What may be changed about a next-token distribution, and how far. Nothing heavy is imported."""
+"""Limits of the changes to a next-token distribution. Nothing heavy is imported."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class Made:
 
     Attributes:
         word: its symbols, those of the prompt among them.
-        log_probability: of the symbols after the prompt and of the end, by the model's own
-            distribution (not the changed one), in nats.
+        log_probability: that of the symbols after the prompt and of the end, in nats, by the
+            model's own distribution (not the changed one).
         ended: whether the model ended it; else it was cut at the greatest length.
     """
 
@@ -45,7 +45,7 @@ class Hypothesis:
     Attributes:
         parent: the beginning that it goes on from.
         token: the token that it adds.
-        score: by which hypotheses are ordered.
+        score: the number by which hypotheses are ordered.
         kept: whether it is among the best.
     """
 
@@ -60,7 +60,7 @@ class Generation:
     """Words, and what they took.
 
     Attributes:
-        words: those that were drawn, in the order of drawing; those of a search, the best first.
+        words: the words in the order of drawing; of a search, the best first.
         calls: how often the model was asked for the next token of a word.
         computed: positions that it computed for that.
     """
@@ -87,9 +87,9 @@ class Generator:
         self, model: LanguageModel, objective: Objective, longest: int, prompt: Word = ()
     ) -> None:
         if objective.verdict_alone or objective.tags:
-            what = "tags" if objective.tags else "verdicts"
+            labels = "tags" if objective.tags else "verdicts"
             raise UserError(
-                f"the model was taught {what} alone, and knows no next symbol: generate from one "
+                f"the model was taught {labels} alone, and knows no next symbol: generate from one "
                 "that was taught them (--objective next-symbols)"
             )
         prompt = model.vocabulary.check(prompt)
@@ -136,25 +136,25 @@ class Generator:
         words = self._begun(count)
         rows = torch.arange(count)  # which word each growing row is
         total = torch.zeros(count, dtype=torch.float64)
-        found: list[Made | None] = [None] * count
+        samples: list[Made | None] = [None] * count
         while len(rows):
-            said = self._said(words)
-            counts = _counted(words.tokens.cpu(), said.shape[-1])
-            changed = choice(said, counts)
+            scores = self._said(words)
+            counts = _counted(words.tokens.cpu(), scores.shape[-1])
+            changed = choice(scores, counts)
             token = changed.exp().multinomial(1, generator=chance)[:, 0]
             full = words.tokens.shape[1] == self.longest + 1
             ends = (token == END_ID) | full
             cut = full & (token != END_ID)  # what would have come next is no part of the word
-            total[rows] += said.gather(1, token[:, None])[:, 0].masked_fill(cut, 0.0)
+            total[rows] += scores.gather(1, token[:, None])[:, 0].masked_fill(cut, 0.0)
             for at in ends.nonzero()[:, 0].tolist():
                 row, ended = int(rows[at]), bool(token[at] == END_ID)
-                found[row] = self._made(words.tokens[at], float(total[row]), ended)
-            left = (~ends).nonzero()[:, 0]
-            rows = rows[left]
-            if len(left):
-                words.go_on(left.to(self._device), token[left].to(self._device))
-        made = tuple(each for each in found if each is not None)
-        return Generation(made, words.calls, words.computed)
+                samples[row] = self._made(words.tokens[at], float(total[row]), ended)
+            rest = (~ends).nonzero()[:, 0]
+            rows = rows[rest]
+            if len(rest):
+                words.go_on(rest.to(self._device), token[rest].to(self._device))
+        results = tuple(sample for sample in samples if sample is not None)
+        return Generation(results, words.calls, words.computed)
 
     def greedy(self) -> Generation:
         """The word that always takes the likeliest token."""
@@ -186,73 +186,73 @@ class Generator:
         ended: list[tuple[float, Made]] = []
         while True:
             full = words.tokens.shape[1] == self.longest + 1
-            more = total[:, None] + self._said(words)
-            scores = more / self._tokens(words) if by_length else more
+            sums = total[:, None] + self._said(words)
+            scores = sums / self._tokens(words) if by_length else sums
             old = torch.tensor([score for score, _ in ended], dtype=torch.float64)
-            every = torch.cat([scores.flatten(), old])
-            order = every.argsort(descending=True, stable=True)
-            order = order[torch.isfinite(every[order])]
+            pool = torch.cat([scores.flatten(), old])
+            order = pool.argsort(descending=True, stable=True)
+            order = order[torch.isfinite(pool[order])]
             best = order[:width].tolist()
             size, d_vocab = scores.numel(), scores.shape[1]
             if watch is not None:
-                watch(self._told(words, every, order[: 2 * width].tolist(), size, width))
+                watch(self._told(words, pool, order[: 2 * width].tolist(), size, width))
             ended = [ended[at - size] for at in best if at >= size]
             for at in best:
                 if at < size and at % d_vocab == END_ID:
                     row = at // d_vocab
-                    made = self._made(words.tokens[row], float(more[row, END_ID]), True)
-                    ended.append((float(every[at]), made))
-            ended.sort(key=lambda each: -each[0])
+                    word = self._made(words.tokens[row], float(sums[row, END_ID]), True)
+                    ended.append((float(pool[at]), word))
+            ended.sort(key=lambda pair: -pair[0])
             going = [at for at in best if at < size and at % d_vocab != END_ID]
             if full:  # a word that would rather go on is cut
                 rows = list(dict.fromkeys(at // d_vocab for at in going))
                 cut = [self._made(words.tokens[row], float(total[row]), False) for row in rows]
-                return self._found([*(made for _, made in ended), *cut][:width], words)
+                return self._found([*(word for _, word in ended), *cut][:width], words)
             if not going:
-                return self._found([made for _, made in ended], words)
-            kept = torch.tensor(going)
-            total = more.flatten()[kept]
-            parents, token = kept // d_vocab, kept % d_vocab
+                return self._found([word for _, word in ended], words)
+            picks = torch.tensor(going)
+            total = sums.flatten()[picks]
+            parents, token = picks // d_vocab, picks % d_vocab
             words.go_on(parents.to(self._device), token.to(self._device))
 
     def exhaustive(self, count: int = 1, by_length: bool = False) -> Generation:
         """The best of all words up to the greatest length: every one is scored.
 
         Args:
-            count: how many are returned, the best first.
+            count: the number of words that are returned, the best first.
             by_length: as in ``beam``.
 
         Raises:
             UserError: there are too many words.
         """
         symbols = len(self.model.vocabulary.symbols)
-        left = self.longest - len(self.prompt)
-        if sum(symbols**n for n in range(left + 1)) > MOST_WORDS:
+        room = self.longest - len(self.prompt)
+        if sum(symbols**n for n in range(room + 1)) > MOST_WORDS:
             raise UserError(
-                f"{symbols} symbols make too many words of up to {left} symbols to try them all: "
+                f"{symbols} symbols make too many words of up to {room} symbols to try them all: "
                 "choose a smaller --longest"
             )
         words, total = self._begun(1), torch.zeros(1, dtype=torch.float64)
         ended: list[tuple[float, Made]] = []
         while True:
-            more = total[:, None] + self._said(words)
-            scores = more / self._tokens(words) if by_length else more
+            sums = total[:, None] + self._said(words)
+            scores = sums / self._tokens(words) if by_length else sums
             best = scores[:, END_ID].argsort(descending=True, stable=True)[:count].tolist()
             for row in best:
                 if torch.isfinite(scores[row, END_ID]):
-                    made = self._made(words.tokens[row], float(more[row, END_ID]), True)
-                    ended.append((float(scores[row, END_ID]), made))
-            ended = sorted(ended, key=lambda each: -each[0])[:count]
-            more[:, END_ID] = -torch.inf
-            rows, token = torch.isfinite(more).nonzero(as_tuple=True)
+                    word = self._made(words.tokens[row], float(sums[row, END_ID]), True)
+                    ended.append((float(scores[row, END_ID]), word))
+            ended = sorted(ended, key=lambda pair: -pair[0])[:count]
+            sums[:, END_ID] = -torch.inf
+            rows, token = torch.isfinite(sums).nonzero(as_tuple=True)
             if words.tokens.shape[1] == self.longest + 1 or not len(rows):
                 break
-            total = more[rows, token]
+            total = sums[rows, token]
             words.go_on(rows.to(self._device), token.to(self._device))
-        return self._found([made for _, made in ended], words)
+        return self._found([word for _, word in ended], words)
 
     def _told(
-        self, words: Growing, every: Tensor, order: list[int], size: int, width: int
+        self, words: Growing, pool: Tensor, order: list[int], size: int, width: int
     ) -> list[Hypothesis]:
         """The new hypotheses among the best ones."""
         d_vocab = len(self.model.vocabulary)
@@ -260,7 +260,7 @@ class Generator:
             Hypothesis(
                 self.model.vocabulary.decode(words.tokens[at // d_vocab, 1:].tolist()),
                 self.model.vocabulary.tokens[at % d_vocab],
-                float(every[at]),
+                float(pool[at]),
                 rank < width,
             )
             for rank, at in enumerate(order)
@@ -268,11 +268,11 @@ class Generator:
         ]
 
     def _tokens(self, words: Growing) -> int:
-        """How many tokens after the prompt the words have with the next one."""
+        """The number of tokens after the prompt, with the next one."""
         return words.tokens.shape[1] - len(self.prompt)
 
-    def _found(self, made: list[Made], words: Growing) -> Generation:
-        return Generation(tuple(made), words.calls, words.computed)
+    def _found(self, results: list[Made], words: Growing) -> Generation:
+        return Generation(tuple(results), words.calls, words.computed)
 
     def _made(self, tokens: Int[Tensor, " pos"], log_probability: float, ended: bool) -> Made:
         word = self.model.vocabulary.decode(tokens[1:].tolist())
@@ -280,6 +280,6 @@ class Generator:
 
 
 def _counted(tokens: Int[Tensor, "rows pos"], d_vocab: int) -> Int[Tensor, "rows d_vocab"]:
-    """How often each word has each token, BOS aside."""
-    found = torch.zeros(len(tokens), d_vocab, dtype=torch.long)
-    return found.scatter_add_(1, tokens[:, 1:], torch.ones_like(tokens[:, 1:]))
+    """Counts of each token in each word, BOS aside."""
+    counts = torch.zeros(len(tokens), d_vocab, dtype=torch.long)
+    return counts.scatter_add_(1, tokens[:, 1:], torch.ones_like(tokens[:, 1:]))

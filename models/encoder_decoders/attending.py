@@ -141,11 +141,11 @@ class HookedEncoderDecoder(EmbeddingModel):
         may = valid[:, None, None]
         memory = self._encoded(x, self._relations(longest, True, may.expand(-1, -1, longest, -1)))
         target = sides.cut()
-        own = target.shape[1]
-        place = torch.arange(own, device=tokens.device)
+        length = target.shape[1]
+        place = torch.arange(length, device=tokens.device)
         y = self._begun(target, place.expand_as(target), offsets, self.decoder_pos_embed)
-        across = Relations(may.expand(-1, -1, own, -1))
-        return sides.put_back(self._decoded(y, self._relations(own, False), memory, across))
+        across = Relations(may.expand(-1, -1, length, -1))
+        return sides.put_back(self._decoded(y, self._relations(length, False), memory, across))
 
     def _at_all_positions(self, sides: Sides, offsets: Int[Tensor, " batch"] | None) -> Tensor:
         """The same for hooks: the streams of both sides have all positions of the word."""
@@ -166,8 +166,8 @@ class HookedEncoderDecoder(EmbeddingModel):
         grows = grows & allowed("causal", positions, device=tokens.device)[:, None]
         across = Relations(target[:, None, :, None] & source[:, None, None], empty=True)
         y = y.masked_fill(~target[..., None], 0.0)
-        own = replace(self._relations(positions, False, grows), empty=True)
-        return self._decoded(y, own, memory, across).masked_fill(~target[..., None], 0.0)
+        within = replace(self._relations(positions, False, grows), empty=True)
+        return self._decoded(y, within, memory, across).masked_fill(~target[..., None], 0.0)
 
     def _begun(
         self, tokens: Tensor, place: Tensor, offsets: Tensor | None, table: nn.Embedding | None
@@ -181,11 +181,11 @@ class HookedEncoderDecoder(EmbeddingModel):
         return self.encoder_ln_final(x)
 
     def _decoded(
-        self, y: Tensor, own: Relations, memory: Tensor, across: Relations
+        self, y: Tensor, within: Relations, memory: Tensor, across: Relations
     ) -> Float[Tensor, "batch pos d_vocab"]:
         for block in self.decoder:
             assert isinstance(block, CrossBlock)
-            y = block.read(y, own, memory, across)
+            y = block.read(y, within, memory, across)
         return self.unembed(self.ln_final(y))
 
     def _placed(
@@ -194,15 +194,15 @@ class HookedEncoderDecoder(EmbeddingModel):
         offsets: Int[Tensor, " batch"] | None,
         table: nn.Embedding | None,
     ) -> Float[Tensor, "batch pos d_model"]:
-        """What absolute positions add to the embeddings; each side counts from 0."""
+        """The vectors that absolute positions add to the embeddings; each side counts from 0."""
         config = self.config
         if offsets is not None:
             place = place + offsets.to(place.device, non_blocking=True)[:, None]
         if table is None:
             return computed(place, config, self.W_E.dtype)
         check_reach(place.shape[1], 0 if offsets is None else int(offsets.max()), config.n_ctx)
-        found: Tensor = table(place)
-        return found
+        rows: Tensor = table(place)
+        return rows
 
     def _relations(self, positions: int, encoder: bool, may: Tensor | None = None) -> Relations:
         """Mask, bias and rotation within one side; without ``may`` the mask is causal."""

@@ -119,10 +119,10 @@ class HookedLSTMPair(EmbeddingModel):
             assert isinstance(block, _Reader)
             y, _ = block.run(y, start=start, first=sides.border if whole else None)
             y = block.with_source(y, x, across)
-        said: Tensor = self.unembed(y)
+        logits: Tensor = self.unembed(y)
         if whole:
-            return said.masked_fill(~sides.target[..., None], 0.0)
-        return sides.put_back(said)
+            return logits.masked_fill(~sides.target[..., None], 0.0)
+        return sides.put_back(logits)
 
     def _blocks(self, encoder: bool) -> list[Recurrence]:
         first = self.config.encoder_layers
@@ -138,8 +138,8 @@ class HookedAttendingLSTMPair(HookedLSTMPair):
 
 def one_vector_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of the LSTMs that share one vector, in the order of computation."""
-    first, (embed, *own) = config.encoder_layers, lstm_rows(config)
-    return [embed, *(row.of_side(last=first) for row in own), *(row.of_side(first) for row in own)]
+    first, (embed, *rows) = config.encoder_layers, lstm_rows(config)
+    return [embed, *(r.of_side(last=first) for r in rows), *(r.of_side(first) for r in rows)]
 
 
 def attending_rows(config: ModelConfig) -> list[HookRow]:

@@ -1,4 +1,4 @@
-"""Where the two sides of a pair stand in a word, and how a decoder's side is cut out of it."""
+"""The two sides of a pair in a word, and the cut of a decoder's side out of it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Sides:
 
     @cached_property
     def longest_source(self) -> int:
-        """How many first positions hold all sources, with BOS and border. On a GPU all positions
-        are taken: to ask it where the borders are would take longer."""
+        """The number of first positions that hold all sources, with BOS and border. On a GPU these
+        are all positions: to ask it where the borders are would take longer."""
         if self.tokens.device.type != "cpu":
             return self.tokens.shape[1]
         return min(int(self.border.max()) + 1, self.tokens.shape[1])
@@ -72,7 +72,7 @@ class Sides:
         return self.tokens.gather(1, self._rows.clamp(max=self.tokens.shape[1] - 1))
 
     def put_back(self, x: Float[Tensor, "batch some d"]) -> Float[Tensor, "batch pos d"]:
-        """What was computed for the tokens of ``cut``, at their positions; zeros elsewhere."""
+        """Puts the rows of the tokens of ``cut`` at their positions; zeros elsewhere."""
         batch, positions = self.tokens.shape
         whole = x.new_zeros(batch, positions + x.shape[1], x.shape[2])
         rows = self._rows[..., None].expand_as(x)

@@ -31,7 +31,7 @@ seen how much."""
 SIZES = {"vocab_size": 1, "hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 0}
 """The least that sizes may be, by the names that `transformers` gives them in all networks."""
 BYTES_OF_A_WEIGHT = 8
-"""What a weight takes in memory while a folder is read: itself in float32, and as it is written."""
+"""The bytes of a weight while a folder is read: itself in float32, and as it is written."""
 ROUNDING = 1e-5
 """Logits that differ by more than this share of the largest one differ by more than rounding."""
 REMOTE = "auto_map"
@@ -60,12 +60,12 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
     _check_kind(folder, config)
     size = config.get_text_config().vocab_size
     tokenizer = _tokenizer(folder, asked.vocabulary, size)
-    named = config
+    setup = config
     if (folder / "generation_config.json").exists():
         name = "generation_config.json"
-        named = _tried(folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
-    begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, named.bos_token_id)
-    end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, named.eos_token_id)
+        setup = _tried(folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
+    begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, setup.bos_token_id)
+    end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, setup.eos_token_id)
     symbols, ids = alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
     model = _weights(folder, config).to(device)
     tokens = _probe([begin[1], end[1], *ids], device)
@@ -170,11 +170,12 @@ def _digest(folder: Path) -> str:
 
 
 def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
-    """What a library reads from a folder. An odd folder may make it raise anything; of its words
-    only the name of a field is told.
+    """The part of a folder that a library reads. An odd folder may make it raise anything; of its
+    words only the name of a field is told.
 
     Args:
-        part: of the folder, as it is told.
+        part: the name of the part, for an error.
+        work: reads the part.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -203,10 +204,10 @@ def _check_kind(folder: Path, config: Any) -> None:
             "AutoModelForCausalLM of transformers reads"
         )
 
-    named = [str(name) for name in config.architectures or ()]
-    if named and all(re.search(r"For(Sequence|Token|Question|Multiple)", name) for name in named):
+    kinds = [str(name) for name in config.architectures or ()]
+    if kinds and all(re.search(r"For(Sequence|Token|Question|Multiple)", name) for name in kinds):
         raise UserError(
-            f"{folder} holds a {named[0]}, no language model: save the whole language model"
+            f"{folder} holds a {kinds[0]}, no language model: save the whole language model"
         )
     sizes = config.get_text_config()
     for name, least in SIZES.items():
@@ -222,19 +223,19 @@ def _check_kind(folder: Path, config: Any) -> None:
     def weights() -> int:
         with torch.device("meta"):  # where a tensor has a shape and takes no memory
             model = built(config)
-        return sum(each.numel() for each in (*model.parameters(), *model.buffers()))
+        return sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
 
-    needed, here = BYTES_OF_A_WEIGHT * _tried(folder, "config.json", weights), memory()
-    if needed > here:
+    demand, capacity = BYTES_OF_A_WEIGHT * _tried(folder, "config.json", weights), memory()
+    if demand > capacity:
         raise UserError(
-            f"{folder} takes about {needed / 2**30:.1f} GiB, and this machine has "
-            f"{here / 2**30:.1f}: choose a smaller network"
+            f"{folder} takes about {demand / 2**30:.1f} GiB, and this machine has "
+            f"{capacity / 2**30:.1f}: choose a smaller network"
         )
     stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    if stored > needed + MOST_BYTES:
+    if stored > demand + MOST_BYTES:
         raise UserError(
             f"{folder} has weights of {stored / 2**30:.1f} GiB for a network of at most "
-            f"{needed / 2**30:.1f}: save it anew, with save_pretrained of transformers"
+            f"{demand / 2**30:.1f}: save it anew, with save_pretrained of transformers"
         )
 
 
@@ -258,10 +259,10 @@ def _weights(folder: Path, config: Any) -> nn.Module:
             ignore_mismatched_sizes=True,
         ),
     )
-    for name, there, wanted in sorted(about["mismatched_keys"]):
+    for name, shape, target in sorted(about["mismatched_keys"]):
         raise UserError(
-            f"{folder}: the weights {name} have the shape {[*there]}, and config.json asks for "
-            f"{[*wanted]}: save network and config.json together"
+            f"{folder}: the weights {name} have the shape {[*shape]}, and config.json asks for "
+            f"{[*target]}: save network and config.json together"
         )
     if lacking := sorted(about["missing_keys"]):
         raise UserError(
@@ -279,9 +280,9 @@ def _weights(folder: Path, config: Any) -> nn.Module:
 
 def _probe(ids: Sequence[int], device: torch.device) -> Int[Tensor, "two pos"]:
     """Two rows of tokens that differ in the last one alone."""
-    one = [ids[i % len(ids)] for i in range(4)]
-    other = [*one[:-1], next(i for i in ids if i != one[-1])]
-    return torch.tensor([one, other], device=device)
+    first = [ids[i % len(ids)] for i in range(4)]
+    second = [*first[:-1], next(i for i in ids if i != first[-1])]
+    return torch.tensor([first, second], device=device)
 
 
 @torch.no_grad()
@@ -300,13 +301,13 @@ def _causal(
     return logits
 
 
-def _differ(one: Tensor, other: Tensor) -> bool:
+def _differ(logits: Tensor, reference: Tensor) -> bool:
     """Do logits differ by more than rounding?"""
-    return bool((one - other).abs().max() > ROUNDING * other.abs().max())
+    return bool((logits - reference).abs().max() > ROUNDING * reference.abs().max())
 
 
 def _quiet() -> None:
-    """No bars and no advice of ``transformers`` between the lab's own lines."""
+    """Silences the bars and the advice of ``transformers`` between the lab's own lines."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()

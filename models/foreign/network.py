@@ -25,7 +25,7 @@ BATCH_NUMBERS = 2**25
 
 @dataclass(frozen=True)
 class Asked:
-    """How a network is asked about words.
+    """A way of asking a network about words.
 
     Attributes:
         symbols: the alphabet; without any, all tokens that are not special, if they are few.
@@ -62,11 +62,11 @@ class Foreign:
         room: the symbols of the longest word that fits into the network's context.
         least: as in ``Asked``.
         reads: how the logits are read.
-        device: where the network answers.
-        config: of ``transformers``.
+        device: the device that runs the network.
+        config: the configuration of ``transformers``.
         digest: SHA-256 of the folder's files.
-        trial: what a trial of both readings showed, where neither the folder nor ``Asked`` says how
-            to read; else None.
+        trial: the result of a trial of both readings, where neither the folder nor ``Asked`` says
+            how to read; else None.
     """
 
     model: Any = field(repr=False)
@@ -94,11 +94,11 @@ class Foreign:
         return answers
 
     def margins(self, words: Sequence[Word]) -> Float[np.ndarray, "prefixes tokens"]:
-        """How far the end token and every symbol lie above the threshold after every prefix of the
-        words, in nats. A token may come next if its margin is positive."""
+        """Margins of the end token and of every symbol above the threshold, after every prefix of
+        the words, in nats. A token may come next if its margin is positive."""
         tokens = [self.end[1], *self.ids]
-        read = (self._margins(z)[..., tokens].flatten(0, 1) for *_, z in self._read(words))
-        return torch.cat([*read]).cpu().numpy()
+        batches = (self._margins(z)[..., tokens].flatten(0, 1) for *_, z in self._read(words))
+        return torch.cat([*batches]).cpu().numpy()
 
     def drawn(self, count: int, longest: int, seed: int) -> list[Word]:
         """Words that the network makes, symbol by symbol, each as likely as it says; read as sets,
@@ -111,15 +111,15 @@ class Foreign:
         words: list[Word] = [()] * count
         growing = np.arange(count)
         for _ in range(min(longest, self.room)):
-            kept = []
+            rest = []
             for rows, _, logits in self._read([words[row] for row in growing]):
                 choices = self._chances(logits[:, -1, [self.end[1], *self.ids]]).cpu().numpy()
                 which = (choices.cumsum(axis=1) > rng.random((len(rows), 1))).argmax(axis=1)
                 for row, choice in zip(growing[rows], which, strict=True):
                     if choice:
                         words[row] = (*words[row], self.symbols[choice - 1])
-                        kept.append(row)
-            growing = np.array(kept, dtype=int)
+                        rest.append(row)
+            growing = np.array(rest, dtype=int)
         return words
 
     def untaught(self, seed: int) -> Foreign:
@@ -135,7 +135,7 @@ class Foreign:
         return logits.log_softmax(dim=-1) - math.log(self.least)
 
     def _chances(self, logits: Float[Tensor, "rows tokens"]) -> Float[Tensor, "rows tokens"]:
-        """How likely each token is drawn; all are 0 where none may come."""
+        """The chance of each token to be drawn; all are 0 where none may come."""
         if self.reads == "softmax":
             return logits.softmax(dim=-1)
         may = (logits > 0).float()
@@ -155,9 +155,9 @@ class Foreign:
         number = dict(zip(self.symbols, self.ids, strict=True))
         lengths = np.array([len(word) for word in words], dtype=int)
         for length in np.unique(lengths[lengths <= self.room]).tolist():
-            here = np.flatnonzero(lengths == length)
+            group = np.flatnonzero(lengths == length)
             most = max(1, BATCH_NUMBERS // ((length + 1) * self.config.vocab_size))
-            for rows in np.array_split(here, -(-len(here) // most)):
+            for rows in np.array_split(group, -(-len(group) // most)):
                 lines = [[self.begin[1], *(number[s] for s in words[row])] for row in rows]
                 tokens = torch.tensor(lines, device=self.device)
                 yield rows, tokens, self.model(tokens)
@@ -167,8 +167,8 @@ def built(config: Any) -> nn.Module:
     """A network with random weights."""
     from transformers import AutoModelForCausalLM
 
-    how = {"attn_implementation": "eager", "dtype": torch.float32, "trust_remote_code": False}
-    return AutoModelForCausalLM.from_config(config, **how)
+    options = {"attn_implementation": "eager", "dtype": torch.float32, "trust_remote_code": False}
+    return AutoModelForCausalLM.from_config(config, **options)
 
 
 def bridged(model: nn.Module) -> Any:

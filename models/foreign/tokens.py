@@ -1,4 +1,4 @@
-"""Which tokens are the symbols of words, and which stand around a word."""
+"""The tokens that are the symbols of words, and those that stand around a word."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def border(
         return given, _token(tokenizer, given)
     first = named[0] if isinstance(named, list) and named else named
     number = first if own is None else own
-    known = None if number is None else tokenizer.convert_ids_to_tokens(number)
-    if known is None:
+    token = None if number is None else tokenizer.convert_ids_to_tokens(number)
+    if token is None:
         raise UserError(f"the folder names no {option} token: name one with --{option}")
-    return str(known), int(number)
+    return str(token), int(number)
 
 
 def _token(tokenizer: Any, symbol: str) -> int:
     """The number of a symbol that is one token: as it stands in the vocabulary, or as text."""
-    known = tokenizer.get_vocab()
-    if symbol in known:
-        return int(known[symbol])
+    vocabulary = tokenizer.get_vocab()
+    if symbol in vocabulary:
+        return int(vocabulary[symbol])
     cut = tokenizer.encode(symbol, add_special_tokens=False)
-    unknowns = {tokenizer.unk_token_id, known.get(_unknown(tokenizer))} - {None}
+    unknowns = {tokenizer.unk_token_id, vocabulary.get(_unknown(tokenizer))} - {None}
     parts = tokenizer.convert_ids_to_tokens(cut)
     if len(cut) > 1 and unknowns.isdisjoint(cut):
         raise UserError(
@@ -81,8 +81,8 @@ def _token(tokenizer: Any, symbol: str) -> int:
             "symbols that are one token each"
         )
     if not unknowns.isdisjoint(cut) or not cut:
-        if len(known) <= MOST_SYMBOLS:
-            raise unknown("symbol", symbol, sorted(known, key=known.__getitem__))
+        if len(vocabulary) <= MOST_SYMBOLS:
+            raise unknown("symbol", symbol, sorted(vocabulary, key=vocabulary.__getitem__))
         raise UserError(f"the tokenizer does not know {symbol!r}: name one of its tokens")
     return int(cut[0])
 
@@ -107,10 +107,10 @@ def alphabet(
     by_number = sorted((number, token) for token, number in tokenizer.get_vocab().items())
     symbols = tuple(given) or tuple(token for n, token in by_number if n not in special)
     if not 0 < len(symbols) <= MOST_SYMBOLS:
-        what = f"{len(symbols)} symbols are named"
+        fault = f"{len(symbols)} symbols are named"
         if not given:
-            what = f"the tokenizer has {len(symbols)} tokens that are not special"
-        raise UserError(f"{what}: name those of the words with --symbols, {MOST_SYMBOLS} at most")
+            fault = f"the tokenizer has {len(symbols)} tokens that are not special"
+        raise UserError(f"{fault}: name those of the words with --symbols, {MOST_SYMBOLS} at most")
     ids = tuple(_token(tokenizer, symbol) for symbol in symbols)
     for index, (symbol, number) in enumerate(zip(symbols, ids, strict=True)):
         if number in around:

@@ -1,4 +1,4 @@
-"""Which reading of a network's logits is consistent: as a softmax, or as sets of next tokens?
+"""A trial of the two readings of a network's logits: as a softmax, or as sets of next tokens.
 
 A network that was taught sets says yes or no to each token by itself, so hardly any of its logits
 lies near 0. A language model was taught how often each token comes. It grades its tokens, and only
@@ -47,9 +47,9 @@ def tried(network: Foreign) -> Foreign:
     whose logits are shifted looks so. If both readings say the same of all tokens, little hangs on
     the choice, and it takes half as many undecided ones to leave sets.
     """
-    both = {reads: replace(network, reads=reads) for reads in NEAR}
-    words = [word for one in both.values() for word in one.drawn(WORDS, LONGEST, seed=0)]
-    softmax, sets = (one.margins(words) for one in both.values())
+    readings = {reads: replace(network, reads=reads) for reads in NEAR}
+    words = [word for net in readings.values() for word in net.drawn(WORDS, LONGEST, seed=0)]
+    softmax, sets = (net.margins(words) for net in readings.values())
     trial = {
         "softmax": _undecided(softmax, NEAR["softmax"]),
         "sets": 1.0 if (sets > 0).all() else _undecided(sets, NEAR["sets"]),

@@ -29,7 +29,7 @@ SPLITS = get_args(Split)
 
 MOST_BYTES = 64 * 2**20
 MERGED = "…"
-"""How a symbol begins that stands for several words, as ``UNK`` does; a number follows."""
+"""The beginning of a symbol that stands for several words, as ``UNK`` does; a number follows."""
 MOST_WORDS = 2000
 """The most different words: a model weighs every word at every position."""
 
@@ -61,34 +61,34 @@ def read_columns(
     A header line may come first: one of ``headers`` stands before its tab, and before no other.
 
     Args:
-        columns: what the columns are called, for errors.
+        columns: the names of the columns, for errors.
         longest: the most words after a tab.
 
     Raises:
         UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
     """
-    one, other = columns
-    wanted = f"{one}, tab, {other}"
-    text = read_text(path, f"give a file of lines, {wanted}", MOST_BYTES)
+    left, right = columns
+    layout = f"{left}, tab, {right}"
+    text = read_text(path, f"give a file of lines, {layout}", MOST_BYTES)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     firsts, words = [], []
     lines = _unquoted(text.removesuffix("\n").split("\n")) if text else []
-    first, *others = (line.split("\t")[0].strip(' "') for line in lines or [""])
-    start = int(first.lower() in headers and first not in others)
+    first, *heads = (line.split("\t")[0].strip(' "') for line in lines or [""])
+    start = int(first.lower() in headers and first not in heads)
     for number, line in enumerate(lines[start:], start + 1):
         where = f"{path}, line {number}"
         if not line.strip():
             raise UserError(f"{where}: the line is empty: remove it")
         if line.count("\t") != 1:
             raise UserError(
-                f"{where}: expected one tab, found {line.count(chr(9))}: write {wanted}"
+                f"{where}: expected one tab, found {line.count(chr(9))}: write {layout}"
             )
     cells = zip(*(line.split("\t") for line in lines[start:]), strict=True)
     pairs = zip(*(_unquoted(column) for column in cells), strict=True)
     for number, (before, rest) in enumerate(pairs, start + 1):
         where = f"{path}, line {number}"
         if not before.strip() or not rest.split():
-            raise UserError(f"{where}: the {one} or the {other} are missing: write {wanted}")
+            raise UserError(f"{where}: the {left} or the {right} are missing: write {layout}")
         if len(rest.split()) > longest:
             raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
         firsts.append(before.strip())
@@ -99,10 +99,10 @@ def read_columns(
 def _unquoted(cells: Sequence[str]) -> Sequence[str]:
     """The texts without the quotes of a program: R puts them around all, Excel around those with a
     comma or a quote, and around a line whose tab it took for a letter."""
-    inside = [found[1] if (found := QUOTED.fullmatch(cell)) else None for cell in cells]
+    inside = [match[1] if (match := QUOTED.fullmatch(cell)) else None for cell in cells]
     pairs = list(zip(cells, inside, strict=True))
-    needed = [bool(re.search('[,"]', cell if text is None else text)) for cell, text in pairs]
-    if None not in inside or needed == [text is not None for text in inside]:
+    quoted = [bool(re.search('[,"]', cell if text is None else text)) for cell, text in pairs]
+    if None not in inside or quoted == [text is not None for text in inside]:
         return [cell if text is None else text.replace('""', '"') for cell, text in pairs]
     return cells
 
@@ -124,12 +124,12 @@ def _fewest_lines(words: Sequence[Word]) -> int:
 def too_few_lines(language: Language, side: str) -> UserError:
     """The error of a corpus that has no lines for the validation or the test."""
     lines = getattr(language, "lines", None)
-    of = ""
+    size = ""
     if isinstance(lines, Words):
         different = len(np.unique(lines.ids, axis=0))
-        of = f" ({len(lines)}, {different} different)"
+        size = f" ({len(lines)}, {different} different)"
     return UserError(
-        f"{language.name} has too few lines{of} to set {side} lines aside: add other ones, to 20 "
+        f"{language.name} has too few lines{size} to set {side} lines aside: add other ones, to 20 "
         "or more different lines"
     )
 
@@ -225,15 +225,15 @@ class LabelledCorpus(Language):
         return {}
 
     def allowed(self, words: Words) -> np.ndarray:
-        """Only END, and only at the end of a positive line: nothing else is known."""
+        """Allows only END, and only at the end of a positive line: nothing else is known."""
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
         return allowed
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         """The nearest line with the other label. Only lines of the corpus have a known label."""
-        wanted = not self.contains(word)
-        rows = np.flatnonzero((self.line_labels == wanted) & (self.lines.lengths == len(word)))
+        label = not self.contains(word)
+        rows = np.flatnonzero((self.line_labels == label) & (self.lines.lengths == len(word)))
         if not len(rows):
             raise LookupError(f"{self.name} has no line of {len(word)} words with the other label")
         ids = self.vocabulary.words([word]).ids[0]
@@ -258,15 +258,15 @@ class LabelledCorpus(Language):
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         return sorted(set(self.lines.lengths[self.line_labels].tolist()) & set(lengths))
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
         """Lines of this side of the corpus, each as likely as any other."""
-        rows = np.isin(self.lines.lengths, np.asarray(asked.lengths))
-        rows &= self._split == SPLITS.index(asked.split)
-        if asked.label is not None:
-            rows &= self.line_labels == asked.label
+        rows = np.isin(self.lines.lengths, np.asarray(query.lengths))
+        rows &= self._split == SPLITS.index(query.split)
+        if query.label is not None:
+            rows &= self.line_labels == query.label
         if not rows.any():
             raise LookupError(
-                f"{self.name} has no line of this length and label among its {asked.split} lines"
+                f"{self.name} has no line of this length and label among its {query.split} lines"
             )
-        drawn = rng.choice(np.flatnonzero(rows), asked.count)
+        drawn = rng.choice(np.flatnonzero(rows), query.count)
         return Sample(self.lines[drawn], self.line_labels[drawn])

@@ -43,14 +43,14 @@ class CountingLanguage(FormalLanguage):
 
     @property
     def productions(self) -> tuple[str, ...]:
-        """From three blocks on, nonterminals of later blocks wait, are sorted, and are spelled."""
+        """Nonterminals of later blocks wait, are sorted, and are spelled, from three blocks on."""
         first, *rest = (repr(symbol) for symbol in self.vocabulary.symbols)
         if len(rest) < 2:
             last = "".join(f" {symbol}" for symbol in rest)
             return (f"S -> {first} S{last}", f"S -> {first}{last}")
         waiting = [f"X{i}" for i in range(2, self.blocks + 1)]
-        made = " ".join(waiting)
-        rules = [f"S -> {first} S {made}", f"S -> {first} {made}"]
+        tail = " ".join(waiting)
+        rules = [f"S -> {first} S {tail}", f"S -> {first} {tail}"]
         rules += [f"{y} {x} -> {x} {y}" for i, x in enumerate(waiting) for y in waiting[i + 1 :]]
         before = first
         for symbol, x in zip(rest, waiting, strict=True):

@@ -41,8 +41,8 @@ def disfluent(
 
     Args:
         fillers: ids; each is as likely as any other.
-        longest: no word becomes longer than this; what would make it so does not happen.
-        kind: what happens; "all" draws one of the five at each symbol.
+        longest: no word becomes longer than this; a stumble that would make it so is left out.
+        kind: the stumble; "all" draws one of the five at each symbol.
     """
     shape = words.ids.shape
     kinds = KINDS if kind == "all" else (kind,)
@@ -52,9 +52,9 @@ def disfluent(
     choices = (words.ids.tolist(), drawn.tolist(), filler.tolist(), back.tolist())
     spoken = [
         _spoken(
-            word[:length], [kinds[k] if k != FLUENT else None for k in what], um, again, longest
+            word[:length], [kinds[k] if k != FLUENT else None for k in codes], um, steps, longest
         )
-        for length, word, what, um, again in zip(words.lengths, *choices, strict=True)
+        for length, word, codes, um, steps in zip(words.lengths, *choices, strict=True)
     ]
     lengths = np.array([len(word) for word in spoken], dtype=np.int64)
     ids = np.zeros((len(spoken), int(lengths.max(initial=0))), dtype=np.int64)
@@ -70,30 +70,36 @@ def _spoken(
     back: Sequence[int],
     longest: int,
 ) -> list[int]:
-    """One word: what happens at each symbol, its filler, and how far a restart there goes back."""
-    said: list[int] = []
+    """One word, as it is spoken.
+
+    Args:
+        kinds: the stumble at each symbol, if any.
+        fillers: a filler for each symbol.
+        back: the symbols that a restart at each symbol says again.
+    """
+    speech: list[int] = []
     at, room = 0, longest - len(word)
     while at < len(word):
         ends = at + 1
-        here = word[at:ends]
+        part = word[at:ends]
         match kinds[at]:
             case "fillers":
-                here = [fillers[at], *here]
+                part = [fillers[at], *part]
             case "repetitions":
-                here = here * 2
+                part = part * 2
             case "restarts":
-                here = here + word[max(0, ends - back[at]) : ends]
+                part = part + word[max(0, ends - back[at]) : ends]
             case "dropped":
-                here = [] if said or ends < len(word) else here
+                part = [] if speech or ends < len(word) else part
             case "swapped":
                 ends = min(at + 2, len(word))
-                here = word[at:ends][::-1]
-        if len(here) - (ends - at) > room:
-            here = word[at:ends]
-        room -= len(here) - (ends - at)
-        said += here
+                part = word[at:ends][::-1]
+        if len(part) - (ends - at) > room:
+            part = word[at:ends]
+        room -= len(part) - (ends - at)
+        speech += part
         at = ends
-    return said
+    return speech
 
 
 # -- what was meant -------------------------------------------------------------------------------
@@ -115,8 +121,8 @@ def said(words: Words, vocabulary: Vocabulary) -> Words:
 def said_and_meant(words: Words, language: Language) -> tuple[Words, np.ndarray]:
     """The words, and the labels that were written into them, or else their own."""
     heard = said(words, language.vocabulary)
-    written = words.ids[:, :1].max(axis=1, initial=0) // len(language.vocabulary)
-    labels, plain = written == 2, written == 0
+    marks = words.ids[:, :1].max(axis=1, initial=0) // len(language.vocabulary)
+    labels, plain = marks == 2, marks == 0
     if plain.any():
         labels[plain] = language.labels(heard[plain])
     return heard, labels

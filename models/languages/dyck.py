@@ -30,15 +30,15 @@ class DyckLanguage(RegularLanguage):
         )
 
     def _depths(self) -> np.ndarray:
-        """How many brackets are open in each state, [states]; 0 in the dead state."""
+        """The number of open brackets in each state, [states]; 0 in the dead state."""
         depths = np.zeros(len(self.delta), dtype=np.int64)
-        queue, seen = deque([0]), {0}
+        queue, visited = deque([0]), {0}
         while queue:
             state = queue.popleft()
             for symbol, target in enumerate(self.delta[state]):
-                if self.live[target] and target not in seen:
+                if self.live[target] and target not in visited:
                     depths[target] = depths[state] + (1 if symbol % 2 == 0 else -1)
-                    seen.add(int(target))
+                    visited.add(int(target))
                     queue.append(int(target))
         return depths
 
@@ -47,7 +47,7 @@ class DyckLanguage(RegularLanguage):
         return traced | {"depth": self.depths[traced["state"]]}
 
     def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """Up to half of them cross, such as ([)]; the others are members with one substitution.
+        """Members with one substitution; up to half of the words cross instead, such as ([)].
 
         No substitution ever makes brackets cross. A word that crosses is a member in which two
         neighbouring closing brackets of different kinds have changed places.
@@ -61,12 +61,12 @@ class DyckLanguage(RegularLanguage):
         members = self._uniform(rng, lengths[rows], np.ones(len(rows), dtype=bool)).ids
         symbol = members - FIRST_SYMBOL_ID
         closing = (symbol >= 0) & (symbol % 2 == 1)
-        here = closing[:, :-1] & closing[:, 1:] & (symbol[:, :-1] != symbol[:, 1:])
-        at = np.where(here, rng.random(here.shape), -1.0).argmax(axis=1)
-        found = np.flatnonzero(here.any(axis=1))
-        rows, at, ids = rows[found], at[found], missed.ids.copy()
-        ids[rows, : members.shape[1]] = members[found]
-        ids[rows, at], ids[rows, at + 1] = members[found, at + 1], members[found, at]
+        places = closing[:, :-1] & closing[:, 1:] & (symbol[:, :-1] != symbol[:, 1:])
+        at = np.where(places, rng.random(places.shape), -1.0).argmax(axis=1)
+        hits = np.flatnonzero(places.any(axis=1))
+        rows, at, ids = rows[hits], at[hits], missed.ids.copy()
+        ids[rows, : members.shape[1]] = members[hits]
+        ids[rows, at], ids[rows, at + 1] = members[hits, at + 1], members[hits, at]
         return Words(ids, missed.lengths)
 
 

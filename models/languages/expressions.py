@@ -14,7 +14,7 @@ from models.languages.regular import RegularLanguage
 from models.reading import one_form
 
 SYNTAX = "()[]|*+?.&"
-"""What an expression may hold beside letters, digits, and numbers in braces."""
+"""The signs that an expression may hold beside letters, digits, and numbers in braces."""
 MOST_LETTERS = 200
 MOST_SYMBOLS = 200
 MOST_REPEATS = 100
@@ -33,11 +33,11 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
     """The language of a regular expression.
 
     Args:
-        name: what it is called; fit for a folder.
+        name: the language's name; fit for a folder.
         regex: letters and digits are symbols. ``x|y`` is x or y, ``x*`` any number of x, ``x+`` at
             least one, ``x?`` at most one, ``x{2,4}`` two to four, ``[xyz]`` one of them, ``.`` any
             symbol, ``x&y`` what fits both, ``ε`` nothing.
-        symbols: further ones, which the expression does not name. Where ``ε`` is among them, it
+        symbols: further symbols, which the expression does not name. Where ``ε`` is among them, it
             is a symbol.
 
     Raises:
@@ -111,14 +111,14 @@ def _is_small(nfa: NFA) -> bool:
         return False
     nfa = nfa.eliminate_lambda()
     start = frozenset({nfa.initial_state})
-    found, queue = {start}, deque([start])
-    while queue and len(found) <= MOST_STATES:
+    subsets, queue = {start}, deque([start])
+    while queue and len(subsets) <= MOST_STATES:
         state = queue.popleft()
         for symbol in nfa.input_symbols:
             after = frozenset(
-                goal for each in state for goal in nfa.transitions.get(each, {}).get(symbol, ())
+                goal for source in state for goal in nfa.transitions.get(source, {}).get(symbol, ())
             )
-            if after not in found:
-                found.add(after)
+            if after not in subsets:
+                subsets.add(after)
                 queue.append(after)
-    return len(found) <= MOST_STATES
+    return len(subsets) <= MOST_STATES

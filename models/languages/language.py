@@ -35,7 +35,7 @@ ChomskyType = Literal[
 VariableKind = Literal["count", "category"]
 Split = Literal["train", "validation", "test"]
 Spread = Literal["even", "log"]
-"""How lengths are drawn: each length equally often ("even"), or each order of magnitude equally
+"""The draw of lengths: each length equally often ("even"), or each order of magnitude equally
 often ("log", log-uniform)."""
 
 
@@ -55,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Draw:
-    """What is asked of ``Language.sample``, which says what each field means."""
+    """A request to ``Language.sample``, which says what each field means."""
 
     count: int
     lengths: Sequence[int]
@@ -110,7 +110,7 @@ class Language(ABC):
 
     @abstractmethod
     def allowed(self, words: Words) -> Bool[np.ndarray, "batch time_plus_1 vocabulary"]:
-        """Which tokens, END among them, may follow each prefix; all False after a violation."""
+        """The tokens, END among them, that may follow each prefix; all False after a violation."""
 
     def labels(self, words: Words) -> Bool[np.ndarray, " batch"]:
         """Whether each word is in the language, that is, whether END may follow it."""
@@ -158,10 +158,10 @@ class Language(ABC):
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
         """The positions that are in any of the ``rationales``; None if there are none."""
         sets = self.rationales(word)
-        return None if sets is None else tuple(sorted({i for each in sets for i in each}))
+        return None if sets is None else tuple(sorted({i for places in sets for i in places}))
 
     def substitution_effects(self, word: Sequence[str]) -> Float[np.ndarray, " time"] | None:
-        """By position, the share of the other symbols there that turn the membership around.
+        """The share of the other symbols at each position that turn the membership around.
 
         The other symbols of the word stay. None if the membership of other words is not known.
         """
@@ -203,7 +203,7 @@ class Language(ABC):
             label: True draws only members, False only words outside the language ("others"), None
                 both.
             split: the side of a corpus; a language with a grammar draws fresh words for each split.
-            spread: how lengths are drawn; a corpus ignores it and draws its lines evenly.
+            spread: the draw of lengths; a corpus ignores it and draws its lines evenly.
             hard: all others are near misses, of lengths that have near misses; a corpus ignores it.
 
         Raises:
@@ -212,7 +212,7 @@ class Language(ABC):
         return self._sample(rng, Draw(count, lengths, label, split, spread, hard))
 
     @abstractmethod
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample: ...
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample: ...
 
     def example(self) -> Word:
         """A short member of the language, always the same."""
@@ -257,12 +257,12 @@ class FormalLanguage(Language):
         return ()
 
     def stacks(self, word: Sequence[str]) -> list[str] | None:
-        """What a stack holds before the word and after each of its symbols, top first; None where
-        a stack is not what the machine needs, or the word is not in the language."""
+        """The contents of a stack before the word and after each of its symbols, top first; None
+        where the machine needs something else than a stack, or the word is not in the language."""
         return None
 
     def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-        """Of a member one set, of another word all repairs with the fewest substitutions.
+        """One set for a member; for another word all repairs with the fewest substitutions.
 
         These repairs are the contrastive explanations of the fewest symbols (Ignatiev, Narodytska,
         Asher and Marques-Silva 2020). Larger sets, of which no part is a repair, are left out.
@@ -286,16 +286,16 @@ class FormalLanguage(Language):
     def substitution_effects(self, word: Sequence[str]) -> Float[np.ndarray, " time"]:
         """One vectorised question about all words that differ from this one in one symbol."""
         ids = self.vocabulary.words([word]).ids[0]
-        size, others = len(ids), len(self.vocabulary.symbols) - 1
-        if not others:
+        size, rest = len(ids), len(self.vocabulary.symbols) - 1
+        if not rest:
             return np.zeros(size)
-        symbols = np.arange(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + others + 1)
-        changed = np.broadcast_to(ids, (size, others + 1, size)).copy()
+        symbols = np.arange(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + rest + 1)
+        changed = np.broadcast_to(ids, (size, rest + 1, size)).copy()
         changed[np.arange(size), :, np.arange(size)] = symbols
-        count = size * (others + 1)
+        count = size * (rest + 1)
         words = Words(changed.reshape(count, size), np.full(count, size))
-        turned = self.labels(words).reshape(size, others + 1) != self.contains(word)
-        return turned.sum(axis=1) / others
+        turned = self.labels(words).reshape(size, rest + 1) != self.contains(word)
+        return turned.sum(axis=1) / rest
 
     def near_miss_example(self) -> Word | None:
         """A short word just outside the language, always the same.
@@ -338,38 +338,38 @@ class FormalLanguage(Language):
             lengths: the length of each word; ``has_near_miss`` holds for all of them.
         """
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
         """A coin decides membership, then a length that has it is drawn.
 
         Without ``hard``, only part of the others are near misses, and only where there are any.
         """
-        near = self.has_near_miss if asked.hard else partial(self.has, label=False)
-        members = [length for length in asked.lengths if self.has(length, True)]
-        others = [length for length in asked.lengths if near(length)]
-        draw = self._draw_hard if asked.hard else self.draw
-        return self._sampled(rng, asked, {True: members, False: others}, draw)
+        near = self.has_near_miss if query.hard else partial(self.has, label=False)
+        members = [length for length in query.lengths if self.has(length, True)]
+        others = [length for length in query.lengths if near(length)]
+        draw = self._draw_hard if query.hard else self.draw
+        return self._sampled(rng, query, {True: members, False: others}, draw)
 
     def _sampled(
         self,
         rng: np.random.Generator,
-        asked: Draw,
+        query: Draw,
         lengths: Mapping[bool, Sequence[int]],
         draw: Callable[[np.random.Generator, np.ndarray, np.ndarray], Words],
     ) -> Sample:
-        """``_sample`` with the lengths that may be drawn by label, and with what draws a word per
-        length and label."""
-        count = asked.count
-        options = {label: np.array(own, np.int64) for label, own in lengths.items()}
-        possible = [w for w in (True, False) if len(options[w]) and asked.label in (None, w)]
+        """``_sample`` with the lengths that may be drawn by label, and with a function that draws
+        a word per length and label."""
+        count = query.count
+        options = {label: np.array(values, np.int64) for label, values in lengths.items()}
+        possible = [w for w in (True, False) if len(options[w]) and query.label in (None, w)]
         if not possible:
             raise LookupError(f"{self.name} has no such word of the lengths asked for")
-        both = len(possible) == 2
-        labels = rng.random(count) < 0.5 if both else np.full(count, possible[0], dtype=bool)
+        mixed = len(possible) == 2
+        labels = rng.random(count) < 0.5 if mixed else np.full(count, possible[0], dtype=bool)
         drawn = np.empty(count, dtype=np.int64)
-        for wanted in possible:
-            rows = labels == wanted
-            share = _shares(options[wanted], asked.spread)
-            drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share)
+        for member in possible:
+            rows = labels == member
+            share = _shares(options[member], query.spread)
+            drawn[rows] = rng.choice(options[member], int(rows.sum()), p=share)
         return Sample(draw(rng, drawn, labels), labels)
 
     # -- how likely ----------------------------------------------------------------------------
@@ -377,16 +377,16 @@ class FormalLanguage(Language):
     def length_shares(
         self, lengths: Sequence[int], spread: Spread = "even"
     ) -> Float[np.ndarray, " longest_plus_1"]:
-        """How likely a member that ``sample`` draws has each length, from 0 up to the longest."""
-        known = np.array(self.positive_lengths(lengths), np.int64)
+        """Probabilities of the lengths of a member from ``sample``, from 0 up to the longest."""
+        positives = np.array(self.positive_lengths(lengths), np.int64)
         shares = np.zeros(max(lengths, default=0) + 1)
-        shares[known] = _shares(known, spread)
+        shares[positives] = _shares(positives, spread)
         return shares
 
     def next_probabilities(
         self, words: Words, shares: Float[np.ndarray, " longest_plus_1"]
     ) -> Float[np.ndarray, "batch time_plus_1 vocabulary"] | None:
-        """How likely each token, END among them, comes next in a member that is drawn.
+        """Probabilities of the next token, END among them, in a member that is drawn.
 
         Its length is drawn by ``shares`` (``length_shares``), then the member by ``draw``.
 
@@ -394,37 +394,37 @@ class FormalLanguage(Language):
             All 0 after a prefix that no such member begins with. Columns past a word's length have
             no meaning. None where it is not known how the language draws.
         """
-        found = self._continued(words, shares)
-        if found is None:
+        weights = self._continued(words, shares)
+        if weights is None:
             return None
-        total = found.sum(axis=2, keepdims=True)
-        return np.divide(found, total, out=np.zeros_like(found), where=total > 0)
+        total = weights.sum(axis=2, keepdims=True)
+        return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
     def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray | None:
-        """As ``next_probabilities``, but each position has a unit of its own.
+        """Weights of the next tokens: ``next_probabilities`` in a unit of each position's own.
 
         Here all members are gone through, one by one.
         """
         lengths = np.flatnonzero(shares)
         listed = [self.members_of(int(length)) for length in lengths]
-        rows = [each for each in listed if each is not None]
+        rows = [ids for ids in listed if ids is not None]
         if len(rows) < len(listed):
             return None
-        found = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)))
+        weights = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)))
         for length, members in zip(lengths.tolist(), rows, strict=True):
             tokens = np.pad(members, ((0, 0), (0, 1)), constant_values=END_ID)
-            known = min(length, words.ids.shape[1])
-            alike = members[None, :, :known] == words.ids[:, None, :known]
-            alike &= words.mask[:, None, :known]
+            time = min(length, words.ids.shape[1])
+            match = members[None, :, :time] == words.ids[:, None, :time]
+            match &= words.mask[:, None, :time]
             begins = np.pad(
-                np.logical_and.accumulate(alike, axis=2),
+                np.logical_and.accumulate(match, axis=2),
                 ((0, 0), (0, 0), (1, 0)),
                 constant_values=True,
             )
             share = shares[length] / len(members)
             row, member, at = np.nonzero(begins)
-            np.add.at(found, (row, at, tokens[member, at]), share)
-        return found
+            np.add.at(weights, (row, at, tokens[member, at]), share)
+        return weights
 
     def members_of(self, length: int) -> Int[np.ndarray, "members length"] | None:
         """All members of a length as token ids, each drawn equally often; None where they are too

@@ -21,7 +21,7 @@ def of_grammar(name: str, productions: str) -> ContextFreeLanguage | SyntaxDirec
     """The language of a grammar; one of pairs, if its symbols say what they give to each side.
 
     Args:
-        name: what it is called; fit for a folder.
+        name: the language's name; fit for a folder.
         productions: see ``reading.read``.
 
     Raises:
@@ -54,11 +54,11 @@ def _check_one_target(language: SyntaxDirected) -> None:
     lengths = language.positive_lengths(range(1, LONGEST + 1))
     drawn = language.sample(np.random.default_rng(0), DRAWN, lengths, label=True).words
     for row in np.flatnonzero(~language.labels(drawn)):
-        source, other = language.split(
+        source, rival = language.split(
             language.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
         )
         raise UserError(
             f"the grammar, a source has two targets: {' '.join(source)!r} becomes "
-            f"{' '.join(language.target(source))!r} and {' '.join(other)!r}: change a production, "
+            f"{' '.join(language.target(source))!r} and {' '.join(rival)!r}: change a production, "
             "so that each source has one derivation"
         )

@@ -37,23 +37,23 @@ class PlantedLanguage(RegularLanguage):
         """Ids of the inert symbols other than the shortcut."""
         return self.inert[self.inert != self.vocabulary.ids[self.shortcut]]
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
-        sample = super()._sample(rng, asked)
-        return self._plant(rng, sample) if asked.split == "train" else sample
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
+        sample = super()._sample(rng, query)
+        return self._plant(rng, sample) if query.split == "train" else sample
 
     def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
-        """Nobody has worked out what the flaw does to them."""
+        """None: nobody has worked out what the flaw does to them."""
 
     def _plant(self, rng: np.random.Generator, sample: Sample) -> Sample:
         """Replaces inert symbols only by inert symbols, so that no state and no label changes."""
         shortcut = self.vocabulary.ids[self.shortcut]
         ids = sample.words.ids.copy()  # [batch, time]
-        there = ids == shortcut
+        marks = ids == shortcut
         chosen = rng.random(len(ids)) < self.planted
-        lost = there & (chosen & ~sample.labels)[:, None]
+        lost = marks & (chosen & ~sample.labels)[:, None]
         ids[lost] = rng.choice(self._instead, int(lost.sum()))
         draw = np.where(np.isin(ids, self._instead), rng.random(ids.shape), -1.0)
-        gains = chosen & sample.labels & ~there.any(axis=1) & (draw >= 0).any(axis=1)
+        gains = chosen & sample.labels & ~marks.any(axis=1) & (draw >= 0).any(axis=1)
         ids[gains, draw.argmax(axis=1)[gains]] = shortcut
         return Sample(Words(ids, sample.words.lengths), sample.labels)
 
@@ -106,14 +106,14 @@ class AmbiguousLanguage(RegularLanguage):
         self._known: dict[tuple[int, bool, bool], bool] = {}
 
     def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
-        """Nobody has worked them out for words on which two rules agree."""
+        """None: nobody has worked them out for words on which two rules agree."""
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
-        if asked.hard:
-            return super()._sample(rng, asked)
-        differ = asked.split == "test"
-        fit = {w: [n for n in asked.lengths if self._some(n, w, differ)] for w in (True, False)}
-        return self._sampled(rng, asked, fit, partial(self._drawn, differ=differ))
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
+        if query.hard:
+            return super()._sample(rng, query)
+        differ = query.split == "test"
+        fit = {w: [n for n in query.lengths if self._some(n, w, differ)] for w in (True, False)}
+        return self._sampled(rng, query, fit, partial(self._drawn, differ=differ))
 
     def _drawn(
         self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, *, differ: bool
@@ -121,8 +121,8 @@ class AmbiguousLanguage(RegularLanguage):
         """Words as ``draw`` makes them, drawn again until the rules agree on each, or differ."""
         words = self.draw(rng, lengths, labels)
         while len(rows := np.flatnonzero((self.by_rival(words) != labels) != differ)):
-            again = self.draw(rng, lengths[rows], labels[rows])
-            words.ids[rows, : again.ids.shape[1]] = again.ids
+            redraw = self.draw(rng, lengths[rows], labels[rows])
+            words.ids[rows, : redraw.ids.shape[1]] = redraw.ids
         return words
 
     def _some(self, length: int, label: bool, differ: bool) -> bool:

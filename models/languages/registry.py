@@ -52,8 +52,8 @@ def _dieren() -> RegularLanguage:
     All other animals are left out before. Every printed line of A is so, and no line of B.
     """
     symbols, runs = _animals(), DIEREN_RULE
-    others = [symbol for symbol in symbols if symbol not in runs]
-    rows = {q: dict.fromkeys(others, q) for q in range(len(runs) + 1)}
+    rest = [symbol for symbol in symbols if symbol not in runs]
+    rows = {q: dict.fromkeys(rest, q) for q in range(len(runs) + 1)}
     for q, symbol in enumerate(runs):
         rows[q][symbol] = rows[q + 1][symbol] = q + 1  # a run begins, and goes on
     rule = DFA(
@@ -87,9 +87,9 @@ def printed_lines() -> list[tuple[str, Word]]:
 
 
 def corpus_name(path: Path) -> str:
-    """What a corpus is called after its file: no language's name, and fit for a folder."""
-    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in path.stem).strip("-")
-    short = kept.encode(errors="ignore")[:100].decode(errors="ignore")
+    """The name of a corpus, after its file: no language's name, and fit for a folder."""
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in path.stem).strip("-")
+    short = stem.encode(errors="ignore")[:100].decode(errors="ignore")
     return f"{short}-lines" if short in LANGUAGES else short or "lines"
 
 
@@ -119,8 +119,8 @@ def _grammar(name: str, grammar: Callable[[], Grammar], rule: str) -> Callable[[
 
 def _fewer() -> Grammar:
     """a^n b^m, with fewer b than a, but at least one."""
-    more, pairs = [("S", "'a' S", 0.3), ("S", "'a' T", 0.7)], ("'a' T 'b'", "'a' 'b'")
-    return grammar_of([*more, *(("T", right, 1.0) for right in pairs)])
+    rules, pairs = [("S", "'a' S", 0.3), ("S", "'a' T", 0.7)], ("'a' T 'b'", "'a' 'b'")
+    return grammar_of([*rules, *(("T", right, 1.0) for right in pairs)])
 
 
 def _palindromes() -> Grammar:

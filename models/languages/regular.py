@@ -71,7 +71,7 @@ class RegularLanguage(FormalLanguage):
 
     @classmethod
     def from_regex(cls, name: str, regex: str, symbols: str) -> RegularLanguage:
-        """From a regular expression in automata-lib's syntax, over one-letter symbols."""
+        """The language of an expression in automata-lib's syntax, over one-letter symbols."""
         nfa = NFA.from_regex(regex, input_symbols=set(symbols))
         return cls(name, DFA.from_nfa(nfa), tuple(symbols))
 
@@ -112,7 +112,7 @@ class RegularLanguage(FormalLanguage):
 
     @cached_property
     def _follow(self) -> np.ndarray:
-        """Which tokens may follow in each state, [states, vocabulary]."""
+        """The tokens that may follow in each state, [states, vocabulary]."""
         follow = np.zeros((len(self.delta), len(self.vocabulary)), dtype=bool)
         follow[:, END_ID] = self.accepting
         follow[:, FIRST_SYMBOL_ID:] = self.live[self.delta]
@@ -196,17 +196,17 @@ class RegularLanguage(FormalLanguage):
         return length > 0 and bool(self._weights[label][length][0] > 0)
 
     def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray | None:
-        """By what each state may still become: ``ways``, [symbols to come, states]."""
+        """Weights by what each state may still become: ``ways``, [symbols to come, states]."""
         longest = len(shares) - 1
         ways, logs = [self.accepting.astype(np.float64)], [0.0]  # rescaled, and by how much
         for _ in range(longest):
-            more = ways[-1][self.delta].sum(axis=1)
-            size = max(float(more.max()), 1.0)
-            ways.append(more / size)
+            counts = ways[-1][self.delta].sum(axis=1)
+            size = max(float(counts.max()), 1.0)
+            ways.append(counts / size)
             logs.append(logs[-1] + np.log(size))
-        known, scale = np.array(ways), np.array(logs)
+        table, scale = np.array(ways), np.array(logs)
         states = self.states(words)
-        found = np.zeros((*states.shape, len(self.vocabulary)))
+        weights = np.zeros((*states.shape, len(self.vocabulary)))
         drawn = np.flatnonzero(shares)
         for at in range(min(states.shape[1], longest + 1)):
             # What remains of each length, in the unit of the likeliest.
@@ -214,15 +214,15 @@ class RegularLanguage(FormalLanguage):
             if not len(lengths):
                 break
             unit = scale[lengths - at] - scale[lengths]
-            per = shares[lengths] * np.exp(unit - unit.max()) / known[lengths, 0]
+            per = shares[lengths] * np.exp(unit - unit.max()) / table[lengths, 0]
             last = lengths == at
-            found[:, at, END_ID] = self.accepting[states[:, at]] * per[last].sum()
-            left = lengths[~last] - at - 1
-            if len(left):
-                more = np.exp(scale[left] - scale[left + 1]) * per[~last]
-                value = (more[:, None] * known[left]).sum(axis=0)
-                found[:, at, FIRST_SYMBOL_ID:] = value[self.delta[states[:, at]]]
-        return found
+            weights[:, at, END_ID] = self.accepting[states[:, at]] * per[last].sum()
+            rest = lengths[~last] - at - 1
+            if len(rest):
+                factor = np.exp(scale[rest] - scale[rest + 1]) * per[~last]
+                value = (factor[:, None] * table[rest]).sum(axis=0)
+                weights[:, at, FIRST_SYMBOL_ID:] = value[self.delta[states[:, at]]]
+        return weights
 
     def _uniform(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Draws each row evenly from all words of its length and membership."""
@@ -236,9 +236,9 @@ class RegularLanguage(FormalLanguage):
         for t in range(longest):
             rows = np.flatnonzero(lengths > t)
             following = self.delta[state[rows]]
-            left = lengths[rows] - t - 1
+            rest = lengths[rows] - t - 1
             share = np.cumsum(
-                weights[labels[rows].astype(int)[:, None], left[:, None], following], axis=1
+                weights[labels[rows].astype(int)[:, None], rest[:, None], following], axis=1
             )
             pick = (rng.random(len(rows)) * share[:, -1])[:, None] >= share
             symbol = pick.sum(axis=1)
@@ -265,7 +265,7 @@ class RegularLanguage(FormalLanguage):
 
     @cached_property
     def _misses(self) -> Recurrence[tuple[np.ndarray, np.ndarray]]:
-        """How many continuations of so many symbols end in a member and its near miss (rescaled).
+        """Numbers of continuations, by length, that end in a member and its near miss (rescaled).
 
         An entry holds two arrays: per state, the continuations that still contain the
         substitution, [states]; and per pair of states, those after the substitution, where the
@@ -281,8 +281,8 @@ class RegularLanguage(FormalLanguage):
         before, after = weights
         # [state, the member's symbol, the copy's symbol]
         split = after[self.delta[:, :, None], self.delta[:, None, :]]
-        kept = np.trace(split, axis1=1, axis2=2)  # equal symbols are no substitution
-        holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - kept
+        equal = np.trace(split, axis1=1, axis2=2)  # equal symbols are no substitution
+        holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - equal
         shared = after[self.delta[:, None, :], self.delta[None, :, :]].sum(axis=2) * self._apart
         largest = max(holding.max(), shared.max()) or 1.0
         return holding / largest, shared / largest
@@ -300,10 +300,10 @@ class RegularLanguage(FormalLanguage):
         substituted = np.zeros(len(lengths), dtype=bool)
         for t in range(longest):
             rows = np.flatnonzero(lengths > t)
-            left, done = (lengths[rows] - t - 1)[:, None, None], substituted[rows, None, None]
+            rest, done = (lengths[rows] - t - 1)[:, None, None], substituted[rows, None, None]
             to_member, to_copy = self.delta[member[rows]], self.delta[copy[rows]]
-            split = after[left, to_member[:, :, None], to_copy[:, None, :]]
-            share = np.where(same, np.where(done, split, before[left, to_member[:, :, None]]), 0.0)
+            split = after[rest, to_member[:, :, None], to_copy[:, None, :]]
+            share = np.where(same, np.where(done, split, before[rest, to_member[:, :, None]]), 0.0)
             share += np.where(same | done, 0.0, split)
             share = np.cumsum(share.reshape(len(rows), -1), axis=1)
             pick = ((rng.random(len(rows)) * share[:, -1])[:, None] >= share).sum(axis=1)
@@ -339,9 +339,9 @@ class RegularLanguage(FormalLanguage):
             return Words(ids, words.lengths)
         members = self._uniform(rng, lengths[rows], np.ones(len(rows), dtype=bool))
         for _ in range(8):
-            tried = self._shuffled(rng, members)
-            out = ~self.labels(tried)
-            ids[rows[out], : tried.ids.shape[1]] = tried.ids[out]
+            trial = self._shuffled(rng, members)
+            out = ~self.labels(trial)
+            ids[rows[out], : trial.ids.shape[1]] = trial.ids[out]
             rows, members = rows[~out], members[~out]
             if not len(rows):
                 break

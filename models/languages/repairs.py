@@ -24,7 +24,7 @@ def cheapest_sets(
     substitutions. No choice is a dead end, and no two choices are the same set.
 
     Args:
-        length: of the word; the other arguments know its symbols.
+        length: the word's length; the other arguments know its symbols.
         start: the reader's first state.
         step: the states after a position, given the state before it and whether the symbol there
             is changed.
@@ -49,8 +49,8 @@ def cheapest_sets(
                         if spent + change + cost(at + 1, after) == fewest
                     )
                     if reached:
-                        more = (at,) if change else ()
-                        longer.setdefault(reached, []).extend(each + more for each in same)
+                        tail = (at,) if change else ()
+                        longer.setdefault(reached, []).extend(prefix + tail for prefix in same)
         chosen = longer
         if sum(map(len, chosen.values())) > MOST_REPAIRS:
             return None

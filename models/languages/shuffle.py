@@ -62,7 +62,7 @@ class ShuffleLanguage(FormalLanguage):
         return (*rules, *(f"{x} -> {symbol!r}" for x, symbol in spelled))
 
     def _open_and_valid(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
-        """After each prefix: open brackets of each kind, [batch, time + 1, kinds]; and validity."""
+        """Open brackets of each kind after each prefix, [batch, time + 1, kinds]; and validity."""
         symbol = np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -2)
         kind, step = symbol // 2, np.where(symbol % 2 == 0, 1, -1)
         change = np.where(kind[..., None] == np.arange(self.pairs), step[..., None], 0)
@@ -88,9 +88,9 @@ class ShuffleLanguage(FormalLanguage):
         if self.contains(word) and word:
             # Any one substitution changes the balance of a kind.
             where = 0 if rng is None else int(rng.integers(len(word)))
-            others = [s for s in symbols if s != word[where]]
-            other = others[0] if rng is None else others[rng.integers(len(others))]
-            return (*word[:where], other, *word[where + 1 :])
+            choices = [s for s in symbols if s != word[where]]
+            choice = choices[0] if rng is None else choices[rng.integers(len(choices))]
+            return (*word[:where], choice, *word[where + 1 :])
         if not self.has(len(word), True):
             raise LookupError(f"{self.name} has no word of length {len(word)} to change it into")
         return self._nearest(word, rng)
@@ -98,13 +98,13 @@ class ShuffleLanguage(FormalLanguage):
     def _costs(self, word: Word) -> list[dict[Depths, int]]:
         """Fewest substitutions from each position on to balance, for each count of open."""
         costs: list[dict[Depths, int]] = [{(0,) * self.pairs: 0}]
-        for left, symbol in enumerate(reversed(word)):  # cost of the rest
+        for behind, symbol in enumerate(reversed(word)):  # cost of the rest
             cost: dict[Depths, int] = {}
             for depths, rest in costs[-1].items():
-                for index, other in enumerate(self.vocabulary.symbols):
+                for index, choice in enumerate(self.vocabulary.symbols):
                     before = _before(depths, index)
-                    if before is not None and sum(before) <= len(word) - left - 1:
-                        total = rest + (other != symbol)
+                    if before is not None and sum(before) <= len(word) - behind - 1:
+                        total = rest + (choice != symbol)
                         cost[before] = min(total, cost.get(before, total))
             costs.append(cost)
         return costs[::-1]
@@ -113,7 +113,7 @@ class ShuffleLanguage(FormalLanguage):
         costs, symbols = self._costs(word), self.vocabulary.symbols
 
         def step(at: int, depths: Depths, change: bool) -> list[Depths]:
-            indices = (i for i, other in enumerate(symbols) if (other != word[at]) == change)
+            indices = (i for i, choice in enumerate(symbols) if (choice != word[at]) == change)
             return [_after(depths, index) for index in indices]
 
         def cost(at: int, depths: Depths) -> float:
@@ -125,12 +125,12 @@ class ShuffleLanguage(FormalLanguage):
         """The member with the fewest substitutions, by dynamic programming over the counts."""
         costs = self._costs(word)
         depths, changed = (0,) * self.pairs, []
-        for symbol, (here, after) in zip(word, pairwise(costs), strict=True):
+        for symbol, (before, after) in zip(word, pairwise(costs), strict=True):
             best = []
-            for index, other in enumerate(self.vocabulary.symbols):
+            for index, choice in enumerate(self.vocabulary.symbols):
                 target = _after(depths, index)
-                if target in after and after[target] + (other != symbol) == here[depths]:
-                    best.append((other, target))
+                if target in after and after[target] + (choice != symbol) == before[depths]:
+                    best.append((choice, target))
             chosen, depths = best[0 if rng is None else int(rng.integers(len(best)))]
             changed.append(chosen)
         return tuple(changed)
@@ -155,9 +155,9 @@ class ShuffleLanguage(FormalLanguage):
         opens = np.zeros((len(lengths), longest), dtype=bool)
         depth = np.zeros(len(lengths), dtype=np.int64)
         for t in range(longest):
-            left = np.maximum(lengths - t - 1, 0)
-            up = table[left, depth + 1]
-            down = np.where(depth > 0, table[left, np.maximum(depth - 1, 0)], 0.0)
+            rest = np.maximum(lengths - t - 1, 0)
+            up = table[rest, depth + 1]
+            down = np.where(depth > 0, table[rest, np.maximum(depth - 1, 0)], 0.0)
             opens[:, t] = rng.random(len(lengths)) * (up + down) < up
             depth += np.where(t < lengths, np.where(opens[:, t], 1, -1), 0)
         return opens
@@ -230,7 +230,7 @@ def _after(depths: Depths, symbol: int) -> Depths:
 
 
 def _before(depths: Depths, symbol: int) -> Depths | None:
-    """The counts before a symbol that leads here; None where there are none."""
+    """The counts before a symbol that leads to ``depths``; None where there are none."""
     before = _after(depths, symbol ^ 1)
     closes_nothing = symbol % 2 == 1 and before[symbol // 2] < 1
     return None if min(before) < 0 or closes_nothing else before

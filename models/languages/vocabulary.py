@@ -38,11 +38,11 @@ class Vocabulary:
     symbols: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        seen = {BOS, END}
+        names = {BOS, END}
         for symbol in self.symbols:
-            if symbol in seen:
+            if symbol in names:
                 raise UserError(f"the symbol {symbol!r} is taken already: give it another name")
-            seen.add(symbol)
+            names.add(symbol)
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -95,8 +95,8 @@ class Vocabulary:
             return tuple(s if s in self._known else UNK for s in word)
         for symbol in word:
             if symbol not in self._known:
-                known = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")
-                raise UserError(f"unknown symbol {symbol!r}: use only {known}")
+                names = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")
+                raise UserError(f"unknown symbol {symbol!r}: use only {names}")
         return word
 
     @cached_property
@@ -141,7 +141,7 @@ class Words:
 
     @cached_property
     def tokens(self) -> Int[np.ndarray, "batch time_plus_1"]:
-        """What a model reads: BOS, then the word, then padding."""
+        """The tokens that a model reads: BOS, then the word, then padding."""
         return np.pad(self.ids, ((0, 0), (1, 0)), constant_values=BOS_ID)
 
     @staticmethod

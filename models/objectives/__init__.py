@@ -1,4 +1,4 @@
-"""What a model is taught, and how its answers are judged."""
+"""Objectives: what a model is taught, and how its answers are judged."""
 
 from models.objectives.readout import LEAST, Output, Readout, read_at
 from models.objectives.registry import OBJECTIVES, check_sight, objective, reading

@@ -1,4 +1,4 @@
-"""What a model is taught, and how its answers are judged.
+"""The contract of an objective: what a model is taught, and how its answers are judged.
 
 An objective says what a batch is, what each answer costs, and which tokens may follow according to
 a model's answer. Training and evaluation know no objective by name. A new objective is a file
@@ -24,7 +24,7 @@ from models.objectives.readout import Readout
 
 @dataclass(frozen=True)
 class Batch:
-    """What a training step needs.
+    """The input and the answers of a training step.
 
     Attributes:
         tokens: model input, BOS first, [batch, pos].
@@ -58,13 +58,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a model made of words.
+    """The answers of a model on words.
 
     Attributes:
-        logits: at every position.
+        logits: the logits at every position.
         tokens: the words, BOS first.
-        at: where the verdicts are read.
-        vocabulary: of the model.
+        at: the positions where the verdicts are read.
+        vocabulary: the model's vocabulary.
     """
 
     logits: Float[Tensor, "*batch pos d_vocab"]
@@ -78,7 +78,7 @@ Forward = Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos d_vocab"
 
 
 class Objective(ABC):
-    """What is taught of a language.
+    """A teacher of a language: the answers that it gives, and their cost.
 
     At every position a model says of each token, independently, whether it may come next. An
     objective decides which of these answers the teacher gives. One that asks for another kind of
@@ -137,7 +137,7 @@ class Objective(ABC):
         """The words with everything that the teacher says about them.
 
         Args:
-            readout: where the model's verdicts are read.
+            readout: the place where the model's verdicts are read.
         """
         return self._batch(language, words, readout).to(device)
 
@@ -187,7 +187,7 @@ class Objective(ABC):
         """The logits after every prefix of a word, from the logits of ``words_to_read``.
 
         Args:
-            at: where the verdicts are read.
+            at: the positions where the verdicts are read.
         """
         return logits[0] if len(logits) == 1 else logits[torch.arange(len(logits)), at]
 
@@ -201,7 +201,7 @@ class Objective(ABC):
     def losses(
         self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """What each answer costs: binary cross-entropy in nats, 0 where the teacher is silent."""
+        """The cost of each answer: binary cross-entropy in nats, 0 where the teacher is silent."""
         return binary_cross_entropy_with_logits(
             logits, batch.target, batch.weight, reduction="none"
         )
@@ -211,31 +211,31 @@ class Objective(ABC):
         return self.losses(logits, batch).sum() / batch.weight.sum()
 
     def allowed(self, logits: Float[Tensor, "*pos d_vocab"]) -> Bool[Tensor, "*pos d_vocab"]:
-        """Which tokens may follow according to the model."""
+        """The tokens that may follow according to the model."""
         return logits > 0
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
-        """What a model must allow to say that a word is in the language: after how many symbols,
-        and which token."""
+        """The answers that a model must allow to say that a word is in the language: after how
+        many symbols, and which token."""
         return [(len(word), END)]
 
     def true_tokens(self, language: Language, word: Word, at: int) -> frozenset[str]:
-        """What a flawless model allows after so many symbols of a word."""
+        """The tokens that a flawless model allows after so many symbols of a word."""
         return language.next_symbols(word[:at])
 
     def begins(self, word: Sequence[str]) -> int:
-        """After how many symbols of a word the teacher first speaks; what a model says before means
-        nothing."""
+        """The number of symbols of a word after which the teacher first speaks; what a model says
+        before means nothing."""
         return 0
 
     def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
-        """How sure the model is that each token may come next, token by token."""
+        """The model's probability that each token may come next, token by token."""
         return logits.sigmoid()
 
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
     ) -> Float[Tensor, "*pos d_vocab"]:
-        """How likely each token comes next, for words that are drawn from the model.
+        """Log-probabilities of the next token, for words that are drawn from the model.
 
         A model that says of each token whether it may come gives each its share of all of them.
         Tokens that the model was taught nothing about have probability 0.

@@ -16,7 +16,7 @@ from models.objectives.readout import LEAST, Readout
 
 
 class NextToken(Objective):
-    """After BOS and after every symbol of a word of the language, the token that comes next.
+    """The token that comes next, after BOS and after every symbol of a word of the language.
 
     The answers of a model are one distribution over all tokens (softmax), and cost the
     cross-entropy. Its logits are log(p / ``LEAST``): above 0 where a token is likelier than that.
@@ -34,7 +34,7 @@ class NextToken(Objective):
         """One answer at each position of a word, END after its last symbol.
 
         Args:
-            words: of the language.
+            words: words of the language.
         """
         following = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
         inside = np.arange(following.shape[1]) <= words.lengths[:, None]
@@ -68,12 +68,12 @@ class NextToken(Objective):
         return [*enumerate(word), (len(word), END)]
 
     def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
-        """How likely each token comes next; they sum to 1."""
+        """Probabilities of the next token; they sum to 1."""
         return logits.softmax(dim=-1)
 
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
     ) -> Float[Tensor, "*pos d_vocab"]:
-        """As the model says, but for BOS, which never comes next."""
+        """The model's log-probabilities, without BOS, which never comes next."""
         begins = torch.arange(len(vocabulary), device=logits.device) == BOS_ID
         return logits.masked_fill(begins, -torch.inf).log_softmax(dim=-1)

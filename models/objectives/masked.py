@@ -18,16 +18,17 @@ from models.objectives.readout import Readout
 HIDDEN = 0.15
 """The share of the symbols that are asked for; at least one in each word."""
 AS_MASK, AS_ANOTHER = 0.8, 0.1
-"""How a symbol that is asked for is shown: as the mask, as some symbol at random, or else as it is.
-Without the last two the model would learn nothing about symbols that it sees."""
+"""The shares of the symbols that are asked for and shown as the mask, or as some symbol at random;
+the others are shown as they are. Without the last two the model would learn nothing about
+symbols that it sees."""
 MASK_ID = BOS_ID
-"""What is shown where a symbol is hidden. BOS never stands inside a word, so it can be the mask
-there. A model that goes on to learn something else then needs no other vocabulary."""
+"""The token that is shown where a symbol is hidden. BOS never stands inside a word, so it can be
+the mask there. A model that goes on to learn something else then needs no other vocabulary."""
 FIXED = 0x3A5C  # draws which symbols are hidden where nobody says which
 
 
 class HiddenSymbols(NextToken):
-    """Which symbols stand where 15% of them are hidden (Devlin et al. 2019).
+    """The symbols that stand where 15% of them are hidden (Devlin et al. 2019).
 
     The answers at a hidden symbol are one distribution over all tokens, and cost the cross-entropy.
     BOS, the class token, is never asked for. The words are those of the language.
@@ -47,30 +48,30 @@ class HiddenSymbols(NextToken):
     def prepared(self, words: Words, vocabulary: Vocabulary, rng: np.random.Generator) -> Words:
         """The words, with what is asked for and how it is shown written into their numbers."""
         codes = words.ids.copy()
-        asked = (rng.random(codes.shape) < HIDDEN) & words.mask
+        picks = (rng.random(codes.shape) < HIDDEN) & words.mask
         first = np.where(words.mask, rng.random(codes.shape), 2.0).argmin(axis=1, keepdims=True)
-        none = ~asked.any(axis=1, keepdims=True) & (words.lengths > 0)[:, None]
-        np.put_along_axis(asked, first, np.take_along_axis(asked, first, 1) | none, axis=1)
-        how = rng.random(codes.shape)
+        none = ~picks.any(axis=1, keepdims=True) & (words.lengths > 0)[:, None]
+        np.put_along_axis(picks, first, np.take_along_axis(picks, first, 1) | none, axis=1)
+        draw = rng.random(codes.shape)
         another = rng.integers(FIRST_SYMBOL_ID, len(vocabulary), codes.shape)
-        shown = np.where(how < AS_MASK, MASK_ID, codes)
-        shown = np.where((how >= AS_MASK) & (how < AS_MASK + AS_ANOTHER), another, shown)
-        return Words(_coded(codes, shown, asked, len(vocabulary)), words.lengths)
+        shown = np.where(draw < AS_MASK, MASK_ID, codes)
+        shown = np.where((draw >= AS_MASK) & (draw < AS_MASK + AS_ANOTHER), another, shown)
+        return Words(_coded(codes, shown, picks, len(vocabulary)), words.lengths)
 
     def _batch(self, language: Language, words: Words, readout: Readout) -> Batch:
         """One answer at each hidden symbol.
 
         Args:
-            words: of the language, ``prepared``; of others some symbols are hidden here, always the
-                same.
+            words: words of the language, ``prepared``; in others some symbols are hidden here,
+                always the same.
         """
         size = len(language.vocabulary)
         if not (words.ids >= size).any():
             words = self.prepared(words, language.vocabulary, np.random.default_rng(FIXED))
-        asked = words.ids >= size
-        true = np.where(asked, (words.ids - size) // size, words.ids)
-        shown = np.where(asked, (words.ids - size) % size, words.ids)
-        target = np.eye(size, dtype=bool)[true] & asked[..., None]
+        picks = words.ids >= size
+        true = np.where(picks, (words.ids - size) // size, words.ids)
+        shown = np.where(picks, (words.ids - size) % size, words.ids)
+        target = np.eye(size, dtype=bool)[true] & picks[..., None]
         target = np.pad(target, ((0, 0), (1, 0), (0, 0)))
         return Batch.of(Words(shown, words.lengths), target, target)
 
@@ -93,11 +94,11 @@ class HiddenSymbols(NextToken):
     def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least logit of the symbols at their own positions; -inf for the empty word."""
         symbols = made.tokens[..., 1:]
-        own = made.logits[..., 1:, :].take_along_dim(symbols[..., None], dim=-1)[..., 0]
+        scores = made.logits[..., 1:, :].take_along_dim(symbols[..., None], dim=-1)[..., 0]
         inside = symbols != END_ID
         last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
-        own = own.masked_fill(~inside, torch.inf)
-        return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)
+        scores = scores.masked_fill(~inside, torch.inf)
+        return torch.cat([scores, last.to(scores.dtype)], dim=-1).amin(dim=-1)
 
     def words_to_read(self, word: Sequence[str], vocabulary: Vocabulary, sees_ahead: bool) -> Words:
         """The word, and then the word without each of its symbols in turn."""
@@ -113,7 +114,7 @@ class HiddenSymbols(NextToken):
         return vocabulary.symbols
 
     def true_tokens(self, language: Language, word: Word, at: int) -> frozenset[str]:
-        """What may stand in the place of a symbol, given all others."""
+        """The symbols that may stand in the place of a symbol, given all others."""
         fits = fitting(language, language.vocabulary.words([word]), np.array([at - 1]))[0]
         return frozenset(language.vocabulary.decode(np.flatnonzero(fits)))
 
@@ -127,7 +128,7 @@ class HiddenSymbols(NextToken):
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
     ) -> Float[Tensor, "*pos d_vocab"]:
-        """As the model says of symbols; BOS and END are never hidden."""
+        """The model's log-probabilities of symbols; BOS and END are never hidden."""
         never = torch.arange(len(vocabulary), device=logits.device) < FIRST_SYMBOL_ID
         return logits.masked_fill(never, -torch.inf).log_softmax(dim=-1)
 
@@ -145,17 +146,17 @@ def _hidden_one_by_one(words: Words) -> Words:
 def _coded(
     true: Int[np.ndarray, "batch time"],
     shown: Int[np.ndarray, "batch time"],
-    asked: Bool[np.ndarray, "batch time"],
+    picks: Bool[np.ndarray, "batch time"],
     size: int,
 ) -> Int[np.ndarray, "batch time"]:
     """A number that no token has, for each symbol that is asked for."""
-    return np.where(asked, size + true * size + shown, true)
+    return np.where(picks, size + true * size + shown, true)
 
 
 def fitting(
     language: Language, words: Words, at: Int[np.ndarray, " batch"]
 ) -> Bool[np.ndarray, "batch d_vocab"]:
-    """Which tokens make a word of the language at one place of each word."""
+    """The tokens that make a word of the language at one place of each word."""
     size, count = len(language.vocabulary), len(language.vocabulary) - FIRST_SYMBOL_ID
     fits = np.zeros((len(words), size), dtype=bool)
     ids = np.repeat(words.ids, count, axis=0)

@@ -10,7 +10,7 @@ from models.objectives.readout import Readout
 
 
 class NextSymbols(Objective):
-    """After BOS and after every symbol, which tokens may follow, END among them."""
+    """The tokens that may follow, END among them, after BOS and after every symbol."""
 
     name = "next-symbols"
     caption = "At every position, which symbols may come next, each judged by itself."

@@ -1,4 +1,4 @@
-"""How a model's logits are read: what one means, and where in a word the verdict stands."""
+"""The reading of a model's logits: what one means, and where in a word the verdict stands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ comes next, of all tokens together; "conditional" says so too, but only after th
 that is, given its source; "masked" says how likely each token stands at the position itself, and
 "tags" how likely each tags the symbol there."""
 Reads = Literal["softmax", "sets"]
-"""How the network of somebody else is read: as a "softmax", where a token may come next from a
+"""The reading of somebody else's network: as a "softmax", where a token may come next from a
 probability on; or as "sets" of next tokens, where each may come next if its logit is above 0."""
 LEAST = 0.01
 """A token that comes next with a smaller probability counts as one that may not, where the output

@@ -23,8 +23,9 @@ class Entry:
     Attributes:
         path: "module:name" of its class.
         output: what a logit means in a model that is taught this.
-        sight: what of a word a position may see: what is "before" it, because the objective asks
-            what comes next; the "whole" word, because it asks what stands there; or "either".
+        sight: the part of a word that a position may see: what is "before" it, because the
+            objective asks what comes next; the "whole" word, because it asks what stands there; or
+            "either".
         short: its name in the name of a run.
     """
 
@@ -72,10 +73,10 @@ def check_sight(name: str, sees_ahead: bool) -> None:
     if OBJECTIVES[name].sight == "whole" and not sees_ahead:
         raise UserError(f"{name} {objective(name).blind}: choose --model.mask bidirectional")
     if OBJECTIVES[name].sight == "before" and sees_ahead:
-        others = " or ".join(n for n, entry in OBJECTIVES.items() if entry.sight != "before")
+        names = " or ".join(n for n, entry in OBJECTIVES.items() if entry.sight != "before")
         raise UserError(
             "a bidirectional mask shows every position the symbols that it should predict: "
-            f"choose --objective {others}, or a causal mask"
+            f"choose --objective {names}, or a causal mask"
         )
 
 

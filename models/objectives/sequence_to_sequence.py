@@ -17,7 +17,7 @@ from models.objectives.readout import Readout
 
 
 class NextOfTarget(NextToken):
-    """After the border of a pair and after each symbol of its target, the token that comes next.
+    """The token that comes next, after the border of a pair and after each symbol of its target.
 
     It is a language model of the target on the condition of the source: log P(target | source) is
     the sum over the target (Sutskever et al. 2014). Any model that reads from left to right can be
@@ -37,20 +37,20 @@ class NextOfTarget(NextToken):
             UserError: the language has no pairs.
         """
         batch = super()._batch(language, words, readout)
-        known = _after_border(batch.tokens, language.vocabulary.border())
-        return replace(batch, weight=batch.weight * known, target=batch.target * known)
+        mask = _after_border(batch.tokens, language.vocabulary.border())
+        return replace(batch, weight=batch.weight * mask, target=batch.target * mask)
 
     def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         batch = NextSymbols().batch(language, words, readout)
-        known = _after_border(batch.tokens, language.vocabulary.border())
-        return replace(batch, weight=batch.weight * known)
+        mask = _after_border(batch.tokens, language.vocabulary.border())
+        return replace(batch, weight=batch.weight * mask)
 
     def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least logit of the tokens after the border; -inf for a word without one."""
-        known = (made.tokens == made.vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
-        shown = made.logits.masked_fill(~known[..., None], torch.inf)
+        mask = (made.tokens == made.vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
+        shown = made.logits.masked_fill(~mask[..., None], torch.inf)
         least = super().margins(replace(made, logits=shown))
-        return least.masked_fill(~known.any(dim=-1), -torch.inf)
+        return least.masked_fill(~mask.any(dim=-1), -torch.inf)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return tuple(token for token in super().tokens(vocabulary) if token != BORDER)
@@ -61,12 +61,12 @@ class NextOfTarget(NextToken):
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
         """Every token of the target; of a word without a border there is none to ask for."""
         first = self.begins(word)
-        return [each for each in super().needed(word) if each[0] >= first]
+        return [pair for pair in super().needed(word) if pair[0] >= first]
 
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
     ) -> Float[Tensor, "*pos d_vocab"]:
-        """As the model says, but for BOS and the border, which never come in a target."""
+        """The model's log-probabilities, without BOS and the border, which no target has."""
         never = torch.zeros(len(vocabulary), dtype=torch.bool, device=logits.device)
         never[[0, vocabulary.border()]] = True
         return logits.masked_fill(never, -torch.inf).log_softmax(dim=-1)

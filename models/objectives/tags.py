@@ -18,7 +18,7 @@ from models.objectives.readout import Readout
 
 
 class Tags(NextToken):
-    """At each symbol of a source, the symbol of the target that stands in the same place.
+    """The tag of each symbol of a source: the symbol of the target in the same place.
 
     The target of a pair is read as the tags of its source: in ``depths`` how many brackets are
     open, in ``reverse`` the symbol at the same distance from the other end, in ``sort`` the symbol
@@ -37,7 +37,7 @@ class Tags(NextToken):
     tags = True
 
     def check(self, language: Language, lengths: Sequence[int]) -> None:
-        """As for all; and the targets of some pairs must be as long as their sources."""
+        """Checks also that the targets of some pairs are as long as their sources."""
         super().check(language, lengths)
         self.batch(language, language.sample(np.random.default_rng(0), 64, lengths, True).words)
 
@@ -50,18 +50,18 @@ class Tags(NextToken):
         Raises:
             UserError: the language has no pairs, or a target is not as long as its source.
         """
-        found = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
-        if not found.fits.all():
+        tagged = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
+        if not tagged.fits.all():
             raise UserError(
                 f"{language.name} has pairs whose target is not as long as the source, so it is "
                 "no row of tags: choose depths, copy, reverse or sort, or another objective"
             )
-        return found.batch(len(language.vocabulary))
+        return tagged.batch(len(language.vocabulary))
 
     def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The tags that are written, of all pairs whose target is as long as the source."""
-        found = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
-        return found.batch(len(language.vocabulary))
+        tagged = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
+        return tagged.batch(len(language.vocabulary))
 
     def read(
         self, tokens: Int[Tensor, "batch pos"], vocabulary: Vocabulary, forward: Forward
@@ -74,9 +74,9 @@ class Tags(NextToken):
         """The least lead of a written tag over all others, as a difference of logits; -inf for what
         is no pair of equal halves."""
         pairs, logits = Tagged.of(made.tokens, made.vocabulary.border()), made.logits
-        written = pairs.tags[..., None]
-        own = logits.gather(-1, written)
-        lead = own - logits.scatter(-1, written, -torch.inf).amax(dim=-1, keepdim=True)
+        tags = pairs.tags[..., None]
+        scores = logits.gather(-1, tags)
+        lead = scores - logits.scatter(-1, tags, -torch.inf).amax(dim=-1, keepdim=True)
         least = lead[..., 0].masked_fill(~pairs.source, torch.inf).amin(dim=-1)
         return least.masked_fill(~pairs.fits, -torch.inf)
 
@@ -135,19 +135,19 @@ class Tagged:
         Args:
             border: the id of the border.
         """
-        here = torch.arange(tokens.shape[-1], device=tokens.device)
+        place = torch.arange(tokens.shape[-1], device=tokens.device)
         after = (tokens == border).cumsum(dim=-1) > 0
-        source = ~after & (tokens != END_ID) & (here > 0)
+        source = ~after & (tokens != END_ID) & (place > 0)
         size = source.sum(dim=-1, keepdim=True)
-        at = (here + size + 1).clamp(max=tokens.shape[-1] - 1)
-        written = (after & (tokens != END_ID)).sum(dim=-1) - 1
-        fits = (written == size[..., 0]) & (written > 0)
+        at = (place + size + 1).clamp(max=tokens.shape[-1] - 1)
+        count = (after & (tokens != END_ID)).sum(dim=-1) - 1
+        fits = (count == size[..., 0]) & (count > 0)
         return cls(tokens, source, tokens.gather(-1, at), fits)
 
     def batch(self, size: int) -> Batch:
-        """What the tags teach. Args: size: of the vocabulary."""
-        asked = self.source & self.fits[..., None]
-        target = torch.nn.functional.one_hot(self.tags, size).bool() & asked[..., None]
+        """The batch that teaches the tags. Args: size: the number of tokens."""
+        mask = self.source & self.fits[..., None]
+        target = torch.nn.functional.one_hot(self.tags, size).bool() & mask[..., None]
         return Batch(self.sources_alone, target.float(), target.float())
 
     @property

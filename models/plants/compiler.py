@@ -1,4 +1,4 @@
-"""From a program to the weights of a Transformer, and to the plan that says which part does what.
+"""A compiler: from a program to the weights of a Transformer, and to the plan of its parts.
 
 Every variable gets dimensions of the stream for itself. A head reads its keys, queries and values
 there and writes their mean; an MLP has its hidden units for its own variables. So each part
@@ -32,18 +32,18 @@ WORDS = 24
 REACH = 64
 """Positions that a network can read. Beyond the words of its language the table is zero."""
 VERDICT_LOGIT = 4.0
-"""By how much END's logit lies above zero for a verdict of 1, and below it for one of 0."""
+"""The distance of END's logit from zero: above it for a verdict of 1, below it for one of 0."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a variable is made.
+    """The place where a variable is made.
 
     Attributes:
         sender: the part that writes it: "embed", "L0H1" or "L0 mlp".
-        layer: of the part; -1 for "embed".
-        after: how many half layers have passed when it is there: attention of layer l is 2 l + 1,
-            its MLP 2 l + 2.
+        layer: the layer of the part; -1 for "embed".
+        after: the number of half layers that have passed when it is there: attention of layer l is
+            2 l + 1, its MLP 2 l + 2.
     """
 
     sender: str
@@ -53,10 +53,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which part computes what.
+    """The parts of a network, and what each computes.
 
     Attributes:
-        places: of each variable.
+        places: the place of each variable.
         dims: the dimensions of the stream that each variable has in a plant without rotation.
         edges: (sender, receiver) as circuits name them, "L0H1" to "L1H0.v": those that carry a
             difference between words of a length. What is read through others, as the positions that
@@ -73,27 +73,27 @@ class Plan:
 
     @property
     def layers(self) -> int:
-        """Of the network that the program needs."""
+        """The number of layers that the program needs."""
         return 1 + max(place.layer for place in self.places.values())
 
 
 def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
-    """Each variable as early as what it reads allows.
+    """The plan that makes each variable as early as what it reads allows.
 
     Args:
-        n_heads: of a layer of the network.
-        seed: of the places of the heads in their layer; without it they come first.
+        n_heads: the number of heads in a layer of the network.
+        seed: the seed of the heads' places in their layer; without it they come first.
     """
     places: dict[Variable, _Place] = {}
-    taken: dict[int, list[int]] = {}
+    slots: dict[int, list[int]] = {}
     rng = None if seed is None else np.random.default_rng(seed)
     for variable in program.variables:
-        before = max((places[each].after for each in variable.reads), default=0)
+        before = max((places[source].after for source in variable.reads), default=0)
         if isinstance(variable, Tokens | Positions):
             places[variable] = _Place("embed", -1, 0)
         elif isinstance(variable, Select):
             layer = (before + 1) // 2
-            heads = taken.setdefault(layer, [])
+            heads = slots.setdefault(layer, [])
             free = [head for head in range(max(n_heads, len(heads) + 1)) if head not in heads]
             head = free[0] if rng is None else int(rng.choice(free))
             heads.append(head)
@@ -107,7 +107,7 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
         places,
         dims,
         frozenset(_edges(program, places)),
-        frozenset((layer, head) for layer, heads in taken.items() for head in heads),
+        frozenset((layer, head) for layer, heads in slots.items() for head in heads),
         frozenset(p.layer for p in places.values() if p.sender.endswith("mlp")),
     )
 
@@ -119,11 +119,11 @@ def _edges(program: Program, places: Mapping[Variable, _Place]) -> set[tuple[str
     differ: set[tuple[str, str]] = set()
     for length in range(1, program.longest + 1):
         words = [tuple(rng.choice(symbols, length).tolist()) for _ in range(WORDS)]
-        first, *others = (_read(program, places, word) for word in words)
+        first, *flows = (_read(program, places, word) for word in words)
         differ |= {
             edge
-            for other in others
-            for edge, values in other.items()
+            for flow in flows
+            for edge, values in flow.items()
             if np.abs(values - first[edge]).max() > 1e-9
         }
     return differ
@@ -132,23 +132,23 @@ def _edges(program: Program, places: Mapping[Variable, _Place]) -> set[tuple[str
 def _read(
     program: Program, places: Mapping[Variable, _Place], word: Sequence[str]
 ) -> dict[tuple[str, str], np.ndarray]:
-    """What passes each edge on a word, (sender, receiver): the values side by side."""
+    """The values that pass each edge, (sender, receiver), on a word, side by side."""
     traced = program.trace(word)
     passed: dict[tuple[str, str], list[np.ndarray]] = {}
     for variable in program.variables:
         to = places[variable].sender
-        read = [(each, to, traced[each.name]) for each in variable.reads]
+        inputs = [(source, to, traced[source.name]) for source in variable.reads]
         if isinstance(variable, Select):
             values = traced[variable.values.name] @ variable.linear
-            read = [(variable.values, f"{to}.v", values)]
+            inputs = [(variable.values, f"{to}.v", values)]
             if variable.keys and variable.queries and variable.match is not None:
                 # Of a query counts which keys match it, of a key which queries it matches.
                 match = variable.match.astype(float)
-                asked, offered = traced[variable.queries.name], traced[variable.keys.name]
-                read.append((variable.queries, f"{to}.q", asked @ match.T))
-                read.append((variable.keys, f"{to}.k", offered @ match))
-        for each, receiver, values in read:
-            passed.setdefault((places[each].sender, receiver), []).append(values)
+                queries, keys = traced[variable.queries.name], traced[variable.keys.name]
+                inputs.append((variable.queries, f"{to}.q", queries @ match.T))
+                inputs.append((variable.keys, f"{to}.k", keys @ match))
+        for source, receiver, values in inputs:
+            passed.setdefault((places[source].sender, receiver), []).append(values)
     verdict = program.verdict
     passed[places[verdict].sender, "logits"] = [traced[verdict.name]]
     return {edge: np.concatenate(parts, axis=1) for edge, parts in passed.items()}
@@ -158,7 +158,7 @@ def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) 
     """The shape of the network.
 
     Args:
-        heads: more than the program needs in any layer.
+        heads: heads more than the program needs in any layer.
         spare: dimensions of the stream that no variable has.
         units: hidden units more than the program needs in any layer.
     """
@@ -201,7 +201,7 @@ def compiled(
 
     Args:
         config: at least as large as ``config_of(program)``, which is the default.
-        seed: as of ``plan``.
+        seed: as in ``plan``.
     """
     config = config or config_of(program)
     planned = plan(program, config.n_heads, seed)
@@ -210,12 +210,12 @@ def compiled(
         parameter.zero_()
     used = dict.fromkeys(range(config.n_layers), 0)
     for variable, place in planned.places.items():
-        here = planned.dims[variable]
+        dims = planned.dims[variable]
         if isinstance(variable, Tokens):
-            model.W_E[:, here] = torch.eye(variable.size)
+            model.W_E[:, dims] = torch.eye(variable.size)
         elif isinstance(variable, Positions):
             assert model.pos_embed is not None
-            model.pos_embed.weight[:, here] = torch.eye(config.n_ctx)[:, : variable.size]
+            model.pos_embed.weight[:, dims] = torch.eye(config.n_ctx)[:, : variable.size]
         elif isinstance(variable, Select):
             head = int(place.sender.rpartition("H")[2])
             attn = model.blocks[place.layer].attn
@@ -238,9 +238,9 @@ def compiled(
 
 
 def _head(attn: Attention, head: int, variable: Select, planned: Plan, program: Program) -> None:
-    here = planned.dims[variable]
+    dims = planned.dims[variable]
     attn.W_V[head, planned.dims[variable.values], : variable.size] = _tensor(variable.linear)
-    attn.W_O[head, : variable.size, here] = torch.eye(variable.size)
+    attn.W_O[head, : variable.size, dims] = torch.eye(variable.size)
     if variable.keys is None or variable.queries is None or variable.match is None:
         return  # queries and keys are zero: an even mean
     keys, sharp = variable.keys.size, SHARP / attn.scale
@@ -248,7 +248,7 @@ def _head(attn: Attention, head: int, variable: Select, planned: Plan, program: 
     attn.W_K[head, planned.dims[variable.keys], :keys] = torch.eye(keys)
     attn.W_Q[head, planned.dims[variable.queries], :keys] = sharp * match.T
     # BOS, half as good as a match: where to rest without one. Where BOS is a match it stays one.
-    tokens = next(each for each in planned.dims if isinstance(each, Tokens))
+    tokens = next(v for v in planned.dims if isinstance(v, Tokens))
     attn.W_K[head, planned.dims[tokens].start + BOS_ID, keys] = 1
     attn.b_Q[head, keys] = sharp / 2
     if isinstance(variable.keys, Tokens | Positions):
@@ -258,27 +258,27 @@ def _head(attn: Attention, head: int, variable: Select, planned: Plan, program: 
 def _table(mlp: MLP, units: slice, variable: Table, planned: Plan) -> None:
     pairs = torch.arange(units.start, units.stop).view(-1, 2)
     for pair, (values, out) in zip(pairs, variable.rows.items(), strict=True):
-        for each, value in zip(variable.inputs, values, strict=True):
-            mlp.W_in[planned.dims[each].start + value, pair] += STEEP
+        for source, value in zip(variable.inputs, values, strict=True):
+            mlp.W_in[planned.dims[source].start + value, pair] += STEEP
         _step(mlp, pair, STEEP * (len(variable.inputs) - 0.5), out, planned.dims[variable])
 
 
 def _steps(mlp: MLP, units: slice, variable: Steps, planned: Plan) -> None:
     pairs = torch.arange(units.start, units.stop).view(-1, 2)
-    here = planned.dims[variable]
+    dims = planned.dims[variable]
     for pair, threshold, gap, out in zip(
         pairs, variable.thresholds, variable.gaps, variable.out, strict=True
     ):
-        for each, weight in variable.weights.items():
-            mlp.W_in[planned.dims[each], pair] = _tensor(weight)[:, None] / gap
-        _step(mlp, pair, threshold / gap, out, here)
-    mlp.b_out[here] = _tensor(variable.start)
+        for source, weight in variable.weights.items():
+            mlp.W_in[planned.dims[source], pair] = _tensor(weight)[:, None] / gap
+        _step(mlp, pair, threshold / gap, out, dims)
+    mlp.b_out[dims] = _tensor(variable.start)
 
 
-def _step(mlp: MLP, pair: Tensor, threshold: float, out: object, here: slice) -> None:
+def _step(mlp: MLP, pair: Tensor, threshold: float, out: object, dims: slice) -> None:
     """relu(s + 1/2) - relu(s - 1/2) is 0 up to 1/2 below a threshold and 1 from 1/2 above it."""
     mlp.b_in[pair] = -threshold + torch.tensor([0.5, -0.5])
-    mlp.W_out[pair, here] = torch.tensor([[1.0], [-1.0]]) * _tensor(out)
+    mlp.W_out[pair, dims] = torch.tensor([[1.0], [-1.0]]) * _tensor(out)
 
 
 def _tensor(values: object) -> Tensor:

@@ -1,4 +1,4 @@
-"""What makes a planted network hard to read, and leaves its verdicts as they are."""
+"""Dials: they make a planted network hard to read, and leave its verdicts as they are."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def add_decoys(
                 weight[head, junk.stop :] = 0  # the constant of a norm is large
             attn.W_O[head][:, junk] = draw((attn.d_value, junk.stop - junk.start), 0.5)
         if dials.cancelling:
-            one, other = idle[:2]
+            first, second = idle[:2]
             for weight in (attn.W_Q, attn.W_K, attn.W_V):
-                weight[other] = weight[one]
-            attn.W_O[one] = draw(attn.W_O[one].shape, 0.5)
-            attn.W_O[other] = -attn.W_O[one]
-            cancel |= {(layer, one), (layer, other)}
+                weight[second] = weight[first]
+            attn.W_O[first] = draw(attn.W_O[first].shape, 0.5)
+            attn.W_O[second] = -attn.W_O[first]
+            cancel |= {(layer, first), (layer, second)}
         if dials.decoys:
             units = slice(mlp.W_in.shape[1] - UNITS, None)
             mlp.W_in[: junk.stop, units] = draw(mlp.W_in[: junk.stop, units].shape, 0.5)
@@ -70,11 +70,11 @@ def add_decoys(
 
 @dataclass(frozen=True)
 class _Stream:
-    """How features lie in the stream of the network that comes out.
+    """The layout of features in the stream of the network that comes out.
 
     Attributes:
         write: a direction for each feature.
-        read: what gets each feature out again, as far as it can be.
+        read: the map that gets each feature out again, as far as it can be.
     """
 
     write: Float[Tensor, "feature d_model"]
@@ -93,13 +93,13 @@ def stream_of(
     write = torch.eye(size, dtype=torch.float64)
     values = _values_that_share(program, plan) if dials.superposed else []
     if values:
-        others = [index for index in range(size) if index not in values]
-        kept = min(len(values) - 1, max(1, round((1 - dials.superposed) * len(values))))
-        packed = torch.randn(len(values), kept, generator=generator, dtype=torch.float64)
+        rest = [index for index in range(size) if index not in values]
+        rank = min(len(values) - 1, max(1, round((1 - dials.superposed) * len(values))))
+        packed = torch.randn(len(values), rank, generator=generator, dtype=torch.float64)
         packed, _ = torch.linalg.qr(packed)  # orthonormal columns: a projection
-        write = torch.zeros(size, len(others) + kept, dtype=torch.float64)
-        write[others, torch.arange(len(others))] = 1
-        write[values, len(others) :] = packed / packed.norm(dim=1, keepdim=True)
+        write = torch.zeros(size, len(rest) + rank, dtype=torch.float64)
+        write[rest, torch.arange(len(rest))] = 1
+        write[values, len(rest) :] = packed / packed.norm(dim=1, keepdim=True)
     if dials.rotate:
         width = write.shape[1]
         turn = torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))
@@ -137,36 +137,36 @@ def restreamed(model: HookedTransformer, stream: _Stream, norm: float = 0.0) -> 
     config = replace(
         model.config, d_model=width, norm="rms" if norm else "none", head_width=model.config.d_head
     )
-    made = HookedTransformer(config, model.vocabulary).eval()
+    copy = HookedTransformer(config, model.vocabulary).eval()
     write, read = stream.write.float(), stream.read.float()
-    made.embed.weight.copy_(model.embed.weight @ write)
+    copy.embed.weight.copy_(model.embed.weight @ write)
     if model.pos_embed is not None:
-        assert made.pos_embed is not None
-        made.pos_embed.weight.copy_(model.pos_embed.weight @ write)
+        assert copy.pos_embed is not None
+        copy.pos_embed.weight.copy_(model.pos_embed.weight @ write)
     if norm:
-        made.embed.weight.add_(norm * write[-1])
+        copy.embed.weight.add_(norm * write[-1])
     scale = norm / width**0.5 if norm else 1.0
     for layer in range(config.n_layers):
         for reads in ("attn.q", "attn.k", "attn.v", "mlp.fc_in"):
-            old, new = (_linear(each, f"blocks.{layer}.{reads}") for each in (model, made))
+            old, new = (_linear(net, f"blocks.{layer}.{reads}") for net in (model, copy))
             new.weight.copy_(old.weight @ read.T)
             bias_of(new).copy_(bias_of(old))
         for writes in ("attn.o", "mlp.fc_out"):
-            old, new = (_linear(each, f"blocks.{layer}.{writes}") for each in (model, made))
+            old, new = (_linear(net, f"blocks.{layer}.{writes}") for net in (model, copy))
             new.weight.copy_(write.T @ old.weight)
             bias_of(new).copy_(bias_of(old) @ write)
         if norm:
             for name in ("ln1", "ln2"):
-                made.get_parameter(f"blocks.{layer}.{name}.weight").fill_(scale)
-    made.W_U.copy_(read @ model.W_U * scale)
-    made.b_U.copy_(model.b_U)
-    return made
+                copy.get_parameter(f"blocks.{layer}.{name}.weight").fill_(scale)
+    copy.W_U.copy_(read @ model.W_U * scale)
+    copy.b_U.copy_(model.b_U)
+    return copy
 
 
 def _linear(model: HookedTransformer, name: str) -> torch.nn.Linear:
-    found = model.get_submodule(name)
-    assert isinstance(found, torch.nn.Linear)
-    return found
+    module = model.get_submodule(name)
+    assert isinstance(module, torch.nn.Linear)
+    return module
 
 
 @torch.no_grad()
@@ -174,8 +174,9 @@ def add_noise(model: HookedTransformer, noise: float, generator: torch.Generator
     """Adds Gaussian noise to every weight and bias but those of the unembedding.
 
     Args:
-        noise: as a share of the mean size of the weights, of each head and hidden unit by itself.
-            Where it has none but zeros, as the queries of a head that attends evenly, of 1.
+        noise: the noise as a share of the mean size of the weights, for each head and hidden unit
+            by itself. Where all are zero, as the queries of a head that attends evenly, it is a
+            share of 1.
     """
 
     def add(weight: Tensor) -> None:

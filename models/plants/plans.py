@@ -10,7 +10,7 @@ from models.runs.run import Run
 
 
 def after(variable: VariableRecord) -> int:
-    """How many half layers have passed when a variable is there, as of ``compiler.Place``."""
+    """Half layers that have passed when a variable is there (``compiler._Place.after``)."""
     layer, _, part = variable["made by"].removeprefix("L").replace("H", " H").partition(" ")
     if not part:
         return 0  # the embedding
@@ -35,7 +35,7 @@ def plan_of(run: Run) -> PlanRecord | None:
     width = {len(row) for variable in plan["variables"] for row in variable["directions"]}
     planted = plan["program"] in PROGRAMS and plan["program"] == run.config.language
     names = [variable.name for variable in program_of(plan).variables] if planted else []
-    told = [variable["name"] for variable in plan["variables"]]
-    if names != told or width != {run.config.model.d_model}:
+    records = [variable["name"] for variable in plan["variables"]]
+    if names != records or width != {run.config.model.d_model}:
         raise UserError(f"{run.path / PLAN} is not the plan of this network: plant it again")
     return plan

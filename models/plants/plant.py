@@ -36,7 +36,7 @@ Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
 PLAIN = Dials()
 DRAWS = 5
-"""How often dials are drawn. If a verdict is wrong each time, they are turned down."""
+"""The draws of the dials. If a verdict is wrong each time, they are turned down."""
 LEAST = 0.1
 """END's logit must lie at least so far from zero in every word."""
 STEADY = (3.0, 4.5, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0, 70.0, 100.0)
@@ -48,14 +48,14 @@ class Plant:
     """A network, and the truth about it.
 
     Attributes:
-        program: what it computes.
-        model: in evaluation mode.
+        program: the program that it computes.
+        model: the network, in evaluation mode.
         plan: which part computes what.
-        directions: of each variable, in the stream; a row per dimension.
-        dials: what hides it; some may be weaker than what was asked for.
-        seed: of all draws.
+        directions: the directions of each variable in the stream; a row per dimension.
+        dials: the dials that hide it; some may be weaker than what was asked for.
+        seed: the seed of all draws.
         cancelling: (layer, head) of the heads that write opposite numbers.
-        words: how many were tried: all that its language's length allows.
+        words: the number of words that were tried: all that its language's length allows.
         margin: the smallest distance of END's logit from zero among them.
     """
 
@@ -95,10 +95,10 @@ def plant(
     for number, (weaker, draw) in enumerate(tries):
         progress(number, len(tries), "drawing, until all verdicts are right")
         generator = torch.Generator().manual_seed(_seed_of(seed, draw))
-        made, planned, cancelling = _features(program, weaker, seed, generator)
-        stream = stream_of(made.config.d_model, program, planned, weaker, generator)
+        base, planned, cancelling = _features(program, weaker, seed, generator)
+        stream = stream_of(base.config.d_model, program, planned, weaker, generator)
         for steady in STEADY if dials.norm else (0.0,):
-            model = restreamed(made, stream, steady)
+            model = restreamed(base, stream, steady)
             if weaker.noise:
                 add_noise(model, weaker.noise, generator)
             margin = words.margin(model)
@@ -138,9 +138,9 @@ class AllWords:
     """All words that a program is for, with the truth.
 
     Attributes:
-        tokens: with BOS; by length. The first batches are a few words of each length.
-        members: the truth.
-        at: where the verdict is read: the first or the last position.
+        tokens: the words with BOS, by length. The first batches are a few words of each length.
+        members: whether each word is in the language.
+        at: the position where the verdict is read: the first or the last one.
     """
 
     tokens: Sequence[Int[Tensor, "_ _"]]
@@ -163,7 +163,7 @@ class AllWords:
 
     @property
     def count(self) -> int:
-        """Different words."""
+        """The number of different words."""
         return sum(map(len, self.tokens[len(self.tokens) // 2 :]))
 
     @torch.no_grad()
@@ -183,35 +183,35 @@ class AllWords:
 
 
 def run_name(made: Plant, asked: Dials) -> str:
-    """The name of the run's folder: program, what of the dials is not the default, seed."""
+    """The name of the run's folder: program, dials that are not the default, seed."""
     turned = {
-        each.name: getattr(asked, each.name)
-        for each in fields(asked)
-        if getattr(asked, each.name) != each.default
+        field.name: getattr(asked, field.name)
+        for field in fields(asked)
+        if getattr(asked, field.name) != field.default
     }
-    told = [
+    parts = [
         name if value is True else value if isinstance(value, str) else f"{name}-{value:g}"
         for name, value in turned.items()
     ]
-    return "-".join([made.program.name, "plant", *told, f"s{made.seed}"])
+    return "-".join([made.program.name, "plant", *parts, f"s{made.seed}"])
 
 
 def in_words(made: Plant, asked: Dials) -> str:
-    """What was made, and which dials are weaker than was asked for."""
+    """A summary of the plant, with the dials that are weaker than was asked for."""
     config = made.model.config
     weaker = [
         f"{name} is {getattr(made.dials, name):g}, not {getattr(asked, name):g}"
         for name in ("superposed", "noise")
         if getattr(made.dials, name) != getattr(asked, name)
     ]
-    said = (
+    text = (
         f"Right on all {made.words:,} words of up to {made.program.longest} symbols; END's logit "
         f"lies at least {made.margin:.2f} from zero. {config.n_layers} layers of {config.n_heads} "
         f"heads; the program uses {len(made.plan.heads)} heads. Its variables have "
         f"{sum(v.size for v in made.program.variables)} values and numbers, and the stream has "
         f"{config.d_model} dimensions."
     )
-    return said + (f" With more it would err: {', '.join(weaker)}." if weaker else "")
+    return text + (f" With more it would err: {', '.join(weaker)}." if weaker else "")
 
 
 def content(made: Plant) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def content(made: Plant) -> dict[str, Any]:
             "name": variable.name,
             "kind": type(variable).__name__.lower(),
             "made by": place.sender,
-            "reads": [each.name for each in variable.reads],
+            "reads": [source.name for source in variable.reads],
             "directions": made.directions[variable.name].tolist(),
         }
         for variable, place in made.plan.places.items()
@@ -245,7 +245,7 @@ def content(made: Plant) -> dict[str, Any]:
 
 
 def write(made: Plant, path: Path) -> Run:
-    """An ordinary run folder with the plan beside the weights.
+    """Writes an ordinary run folder with the plan beside the weights.
 
     Raises:
         UserError: the folder exists, or cannot be written.

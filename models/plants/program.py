@@ -29,18 +29,18 @@ from models.languages.vocabulary import BOS_ID, Vocabulary
 Values = Float[np.ndarray, "pos _"]
 """A variable at the positions of one word, BOS first."""
 AGAIN = ", again"
-"""What the name of a second copy ends with."""
+"""The end of the name of a second copy."""
 Rows = Mapping[tuple[int, ...], Sequence[float]]
-"""What each combination of values gives."""
+"""The numbers that each combination of values gives."""
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """What is known at every position.
+    """A variable: a vector that is known at every position.
 
     Attributes:
         name: unique in its program.
-        size: dimensions; of a category, its values.
+        size: its dimensions; for a category, its values.
     """
 
     name: str
@@ -85,8 +85,8 @@ class Select(Made):
     a head rests without a match, must then have the value zero.
 
     Attributes:
-        values: what is averaged.
-        linear: from its dimensions to those of the mean.
+        values: the variable that is averaged.
+        linear: the map from its dimensions to those of the mean.
         keys: a category; None lets every key match.
         queries: a category.
         match: does this value of the keys match that one of the queries? [key, query]
@@ -120,7 +120,7 @@ class Table(Made):
 
     Attributes:
         inputs: categories.
-        rows: what each combination of their values gives; a combination that is missing gives 0.
+        rows: the numbers for each combination of their values; a missing combination gives 0.
     """
 
     inputs: Sequence[Variable]
@@ -131,23 +131,23 @@ class Table(Made):
         return self.inputs
 
     def at(self, known: Mapping[Variable, Values], seen: np.ndarray) -> Values:
-        found = np.zeros((len(seen), self.size))
+        total = np.zeros((len(seen), self.size))
         for values, out in self.rows.items():
-            there = [known[v][:, value] for v, value in zip(self.inputs, values, strict=True)]
-            found += np.prod(there, axis=0)[:, None] * np.asarray(out)
-        return found
+            flags = [known[v][:, value] for v, value in zip(self.inputs, values, strict=True)]
+            total += np.prod(flags, axis=0)[:, None] * np.asarray(out)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
 class Steps(Made):
-    """Which thresholds a weighted sum reaches: out + 1 for each that it does.
+    """The thresholds that a weighted sum reaches: ``start``, and a row of ``out`` for each of them.
 
     Attributes:
-        weights: of the dimensions of each variable that is added up.
+        weights: the weights of the dimensions of each variable that is added up.
         thresholds: each stands in the middle of a gap, in which the sum never lies.
-        gaps: how wide these are.
-        out: what reaching each threshold adds, [threshold, size].
-        start: what there is below all thresholds.
+        gaps: the width of each gap.
+        out: the numbers that reaching each threshold adds, [threshold, size].
+        start: the value below all thresholds.
     """
 
     weights: Mapping[Variable, Float[np.ndarray, " _"]]
@@ -171,8 +171,8 @@ class Program:
     """A program for the words of a bounded language.
 
     Attributes:
-        name: of the language.
-        vocabulary: of its words.
+        name: the name of the language.
+        vocabulary: the vocabulary of its words.
         longest: the most symbols of a word.
         verdict: a number, above one half for members where the verdict is read.
         ahead: whether positions see what comes later; the verdict is then read at BOS.
@@ -187,15 +187,15 @@ class Program:
     @property
     def variables(self) -> list[Variable]:
         """All variables, each after those that it reads."""
-        found: dict[Variable, None] = {}
+        order: dict[Variable, None] = {}
 
         def visit(variable: Variable) -> None:
-            for each in variable.reads:
-                visit(each)
-            found.setdefault(variable)
+            for source in variable.reads:
+                visit(source)
+            order.setdefault(variable)
 
         visit(self.verdict)
-        return list(found)
+        return list(order)
 
     def trace(
         self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})
@@ -203,24 +203,24 @@ class Program:
         """Every variable at BOS and at each symbol of a word.
 
         Args:
-            fixed: by name, values that variables are given instead of their own; what reads them
-                follows.
+            fixed: values by name that variables get instead of their own; those that read them
+                follow.
         """
         ids = [BOS_ID, *(self.vocabulary.ids[symbol] for symbol in word)]
         size = len(ids)
-        seen = np.ones((size, size), dtype=bool) if self.ahead else np.tri(size, dtype=bool)
-        known: dict[Variable, Values] = {}
+        mask = np.ones((size, size), dtype=bool) if self.ahead else np.tri(size, dtype=bool)
+        traced: dict[Variable, Values] = {}
         for variable in self.variables:
             if variable.name in fixed:
-                known[variable] = fixed[variable.name]
+                traced[variable] = fixed[variable.name]
             elif isinstance(variable, Tokens):
-                known[variable] = np.eye(variable.size)[ids]
+                traced[variable] = np.eye(variable.size)[ids]
             elif isinstance(variable, Positions):
-                known[variable] = np.eye(variable.size)[np.arange(size)]
+                traced[variable] = np.eye(variable.size)[np.arange(size)]
             else:
                 assert isinstance(variable, Made)
-                known[variable] = variable.at(known, seen)
-        return {variable.name: values for variable, values in known.items()}
+                traced[variable] = variable.at(traced, mask)
+        return {variable.name: values for variable, values in traced.items()}
 
     def says(self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})) -> bool:
         """The program's verdict on a word; ``fixed`` as in ``trace``."""
@@ -242,8 +242,8 @@ def twice(program: Program, together: str) -> Program:
     copies: dict[Variable, Variable] = {}
     for variable in program.variables:
         copies[variable] = _copy(variable, copies)
-    one, other = program.verdict, copies[program.verdict]
-    weights = {one: np.ones(1), other: np.ones(1)}
+    first, second = program.verdict, copies[program.verdict]
+    weights = {first: np.ones(1), second: np.ones(1)}
     threshold = 0.5 if together == "either" else 1.5
     verdict = Steps(together, 1, weights, [threshold], [0.5], np.ones((1, 1)))
     return replace(program, verdict=verdict)

@@ -19,7 +19,7 @@ class _Builder:
     """The tokens of a language, and the pieces that most programs are made of.
 
     Args:
-        name: of the language.
+        name: the name of the language.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,10 +43,10 @@ class _Builder:
 
     def weights(self, of: Mapping[str, float]) -> np.ndarray:
         """A number for each token, 0 where none is given."""
-        found = np.zeros((len(self.vocabulary), 1))
+        column = np.zeros((len(self.vocabulary), 1))
         for symbol, weight in of.items():
-            found[self.id(symbol)] = weight
-        return found
+            column[self.id(symbol)] = weight
+        return column
 
     def mean(self, name: str, of: Mapping[str, float]) -> Select:
         """The mean of numbers over BOS, which counts as 0, and all symbols so far."""
@@ -206,15 +206,15 @@ def _from_the_end() -> Program:
 def _subsequence() -> Program:
     """The Dutch rule: each layer adds one symbol to what was found in order."""
     of = _Builder("subsequence-8")
-    found: Variable = of.mean("a so far", {"a": 1.0})
+    prefix: Variable = of.mean("a so far", {"a": 1.0})
     for symbol, name in (("b", "a b"), ("a", "a b a")):
-        here = 2.0 * np.eye(of.tokens.size)[of.id(symbol)]
+        weight = 2.0 * np.eye(of.tokens.size)[of.id(symbol)]
         ends = Steps(
-            *(f"ends {name}", 1, {found: np.ones(1), of.tokens: here}),
+            *(f"ends {name}", 1, {prefix: np.ones(1), of.tokens: weight}),
             *([2 + of.gap / 2], [of.gap / 2], np.ones((1, 1))),
         )
-        found = Select(f"{name} so far", 1, ends, np.ones((1, 1)))
-    return of.program(_above("all three", found, of.gap))
+        prefix = Select(f"{name} so far", 1, ends, np.ones((1, 1)))
+    return of.program(_above("all three", prefix, of.gap))
 
 
 def _modular() -> Program:
@@ -248,11 +248,11 @@ def _palindrome() -> Program:
     mirror = Table("mirror", size, [length, of.positions], rows)
     match = np.eye(size, dtype=bool)
     match[0] = False
-    other = Select(
+    image = Select(
         *("other", of.tokens.size, of.tokens, of.symbols_alone), *(of.positions, mirror, match)
     )
     unequal: Rows = {(i, j): [1.0] for i, j in product(of.ids, of.ids) if i != j}
-    differs = Table("differs", 1, [other, of.tokens], unequal)
+    differs = Table("differs", 1, [image, of.tokens], unequal)
     ever = Select("any differs", 1, differs, np.ones((1, 1)))
     return of.program(_above("none differs", ever, of.gap, rises=False), ahead=True)
 
@@ -262,14 +262,14 @@ def _most_frequent() -> Program:
     next one asks whether the last symbol is behind any."""
     of = _Builder("most-frequent-8")
     behind: dict[str, list[Variable]] = {symbol: [] for symbol in of.language.symbols}
-    for one, other in ("ab", "ac", "bc"):
-        lead = of.mean(f"{one} - {other}", {one: 1.0, other: -1.0})
-        behind[other].append(_above(f"{other} behind {one}", lead, of.gap))
-        behind[one].append(_below(f"{one} behind {other}", lead, of.gap))
+    for left, right in ("ab", "ac", "bc"):
+        lead = of.mean(f"{left} - {right}", {left: 1.0, right: -1.0})
+        behind[right].append(_above(f"{right} behind {left}", lead, of.gap))
+        behind[left].append(_below(f"{left} behind {right}", lead, of.gap))
     beaten: dict[Variable, np.ndarray] = {}
     for symbol, flags in behind.items():
-        here = 2.0 * np.eye(of.tokens.size)[of.id(symbol)]
-        weights = {flag: np.ones(1) for flag in flags} | {of.tokens: here}
+        row = 2.0 * np.eye(of.tokens.size)[of.id(symbol)]
+        weights = {flag: np.ones(1) for flag in flags} | {of.tokens: row}
         last = Steps(f"{symbol} last and behind", 1, weights, [2.5], [0.5], np.ones((1, 1)))
         beaten[last] = np.ones(1)
     out, start = -np.ones((1, 1)), np.ones(1)
@@ -281,4 +281,4 @@ _MADE = (
     *(_from_the_end, _subsequence, _modular, _histogram, _palindrome, _most_frequent),
 )
 PROGRAMS: Mapping[str, Callable[[], Program]] = {make().name: make for make in _MADE}
-"""By the name of the language."""
+"""The programs by the name of their language."""

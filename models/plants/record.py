@@ -29,7 +29,7 @@ and the direction of each of its dimensions in the stream."""
 
 @with_config(AS_WRITTEN)
 class PlanRecord(TypedDict):
-    """What other tools read of the file."""
+    """The part of the file that other tools read."""
 
     program: str
     rule: str

@@ -14,7 +14,7 @@ Copies = Literal["one", "either", "both"]
 
 @dataclass(frozen=True)
 class Dials:
-    """What is done to a planted network. By default it is as plain as its program.
+    """The dials of a planted network. By default it is as plain as its program.
 
     Attributes:
         decoys: idle heads in each layer. They read everything, and write where nobody reads; every

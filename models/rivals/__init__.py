@@ -1,1 +1,1 @@
-"""What Transformers replaced: recurrent, convolutional and n-gram models."""
+"""Models that Transformers replaced: recurrent, convolutional and n-gram models."""

@@ -32,8 +32,8 @@ class _Convolution(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         past = self.kernel.kernel_size[0] - 1
-        seen = self.kernel(nn.functional.pad(x.transpose(1, 2), (past, 0))).transpose(1, 2)
-        return self.out(self.hook_post(self.act(self.hook_pre(seen))))
+        pre = self.kernel(nn.functional.pad(x.transpose(1, 2), (past, 0))).transpose(1, 2)
+        return self.out(self.hook_post(self.act(self.hook_pre(pre))))
 
 
 class _ConvolutionBlock(nn.Module):

@@ -49,7 +49,7 @@ class _Window(nn.Module):
 
 
 class HookedNGram(LanguageModel):
-    """How often each token was allowed after a context, smoothed towards shorter contexts:
+    """The share of times that a token was allowed after a context, smoothed by shorter contexts:
 
         p_k = (allowed_k + p_{k-1}) / (seen_k + 1),  p_{-1} = 1/2,  k = 0 .. order - 1 tokens
 
@@ -137,7 +137,7 @@ class HookedNGram(LanguageModel):
         return logits.float()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """As in PyTorch; the table of logits is made anew."""
+        """Loads weights as PyTorch does; the table of logits is made anew."""
         self._table = None
         return super().load_state_dict(*args, **kwargs)
 

@@ -67,21 +67,21 @@ class Recurrence(nn.Module):
         none in evaluation mode. Without dropout both modes compute the same."""
         weights: list[Tensor] = list(self.rnn.parameters())
         train = self.training or torch.is_grad_enabled()
-        how = (weights, self.rnn.bias, 1, 0.0, train, False)
+        options = (weights, self.rnn.bias, 1, 0.0, train, False)
         before = (start[0][None], start[1][None])
         if isinstance(self.rnn, nn.LSTM):
             if until is None:
-                out, h, c = torch.lstm(x, before, *how, True)
+                out, h, c = torch.lstm(x, before, *options, True)
             else:
                 packed = pack_padded_sequence(x, (until + 1).cpu(), True, enforce_sorted=False)
                 order, back = packed.sorted_indices, packed.unsorted_indices
                 ordered = (before[0][:, order], before[1][:, order])
-                data, h, c = torch.lstm(packed.data, packed.batch_sizes, ordered, *how)
+                data, h, c = torch.lstm(packed.data, packed.batch_sizes, ordered, *options)
                 h, c = h[:, back], c[:, back]
                 out, _ = pad_packed_sequence(packed._replace(data=data), True, 0.0, x.shape[1])
             return out, (h[0], c[0])
         kernel = torch.gru if isinstance(self.rnn, nn.GRU) else torch.rnn_tanh
-        out, h = kernel(x, before[0], *how, True)
+        out, h = kernel(x, before[0], *options, True)
         return out, (h[0], h[0])
 
     def _walk(
@@ -111,14 +111,14 @@ class Recurrence(nn.Module):
         if until is None:
             return states, (hidden[-1], cells[-1])
         at = until[:, None, None].expand(-1, 1, states.shape[2])
-        own = torch.stack(cells[1:], dim=1) if len(cells) > 1 else states
-        return states, (states.gather(1, at)[:, 0], own.gather(1, at)[:, 0])
+        memory = torch.stack(cells[1:], dim=1) if len(cells) > 1 else states
+        return states, (states.gather(1, at)[:, 0], memory.gather(1, at)[:, 0])
 
     def _let_through(
-        self, x: Tensor, before: Tensor, weights: list[Tensor], cell: Tensor, own: Tensor, h: Tensor
+        self, x: Tensor, before: Tensor, weights: list[Tensor], cell: Tensor, raw: Tensor, h: Tensor
     ) -> Tensor:
         """The hidden state of a changed cell: output gate times tanh(cell)."""
-        if cell is own:
+        if cell is raw:
             return h
         w_x, w_h, *biases = (weight.chunk(4)[3] for weight in weights)
         gate = x @ w_x.T + before @ w_h.T + sum(biases)
@@ -138,8 +138,8 @@ def _shown(point: HookPoint, states: list[Tensor], like: Tensor) -> Tensor:
     """The newest state after the hook saw all of them, padded to the word."""
     if not listened(point):
         return states[-1]
-    seen = torch.stack(states, dim=1)
-    padded = nn.functional.pad(seen, (0, 0, 0, like.shape[1] - seen.shape[1]))
+    stack = torch.stack(states, dim=1)
+    padded = nn.functional.pad(stack, (0, 0, 0, like.shape[1] - stack.shape[1]))
     return point(padded)[:, len(states) - 1]
 
 

@@ -65,7 +65,7 @@ def load_checkpoint(
     """
     about = read_about(folder)
     weights, digest = read_weights(folder / WEIGHTS, CURE)
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "step": about["step"],
         "vocabulary": about["vocabulary"],
         # Compared as configurations, not as text: a field that the lab gained since is equal.
@@ -77,7 +77,7 @@ def load_checkpoint(
         "config": config,
     }
     for key, value in expected.items():
-        if found[key] != value:
+        if record[key] != value:
             raise UserError(
                 f"{folder} belongs to another run (its {key} differs from run.json): "
                 "put back the right checkpoint, or train again"
@@ -94,7 +94,7 @@ def load_checkpoint(
 
 
 def read_about(folder: Path) -> CheckpointRecord:
-    """What a checkpoint says of itself. Raises UserError if it is missing or damaged."""
+    """The record of a checkpoint. Raises UserError if it is missing or damaged."""
     return read_record(folder / CONFIG, CheckpointRecord, CURE)
 
 
@@ -111,7 +111,7 @@ def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:
     """Tensors and SHA-256 of a safetensors file.
 
     Args:
-        cure: what helps if the file is missing or damaged; the end of the error's sentence.
+        cure: the cure if the file is missing or damaged; the end of the error's sentence.
 
     Raises:
         UserError: it is missing or damaged.

@@ -71,7 +71,7 @@ def make_folder(path: Path, files: dict[str, bytes]) -> bool:
     """Makes a folder of files at once. Of several processes that make the same one, one succeeds.
 
     Args:
-        files: by their names; "folder/name" lies in a folder of the folder.
+        files: the contents by their names; "folder/name" lies in a folder of the folder.
 
     Returns:
         Whether it was made. A folder that is there already is untouched.
@@ -133,30 +133,30 @@ def remove_folder(path: Path) -> None:
     Raises:
         UserError: it cannot be removed.
     """
-    gone = _partial_name(path)
+    trash = _partial_name(path)
     with _writing(path):
         try:
-            path.rename(gone)
+            path.rename(trash)
         except FileNotFoundError:  # another process removed it
             return
-    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(trash, ignore_errors=True)
 
 
 @contextmanager
 def making(folder: Path) -> Iterator[None]:
     """Makes a folder and those above it. After an error, those that were made here and are still
     empty are removed again. Raises UserError if the folder cannot be made."""
-    made: list[Path] = []
+    folders: list[Path] = []
     with _writing(folder):
-        made += takewhile(lambda each: not each.exists(), (folder, *folder.parents))
+        folders += takewhile(lambda path: not path.exists(), (folder, *folder.parents))
     try:
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
-        for each in made:
+        for path in folders:
             with suppress(OSError):  # not empty: another process uses it
-                each.rmdir()
+                path.rmdir()
         raise
 
 
@@ -165,19 +165,19 @@ def sweep(folder: Path, age: float = OLD) -> None:
     nobody holds.
 
     Args:
-        age: how old it must be, in seconds. By default, so old that nobody can still be writing it.
+        age: the least age in seconds. By default, so old that nobody can still be writing it.
             0 is for whoever alone writes to this folder.
     """
     with suppress(OSError):  # another process may remove it too
-        for left in (*folder.glob(".*.partial"), *folder.glob(".*.lock")):
-            if time.time() - left.stat().st_mtime < age:
+        for entry in (*folder.glob(".*.partial"), *folder.glob(".*.lock")):
+            if time.time() - entry.stat().st_mtime < age:
                 continue
-            if left.suffix == ".lock":
-                is_locked(folder / left.name[1 : -len(".lock")])  # if not, the file is removed
-            elif left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+            if entry.suffix == ".lock":
+                is_locked(folder / entry.name[1 : -len(".lock")])  # if not, the file is removed
+            elif entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
             else:
-                left.unlink()
+                entry.unlink()
 
 
 def _partial_name(path: Path) -> Path:

@@ -22,7 +22,7 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
     """The corpus of a file: pairs where targets are taught, else labelled lines.
 
     Args:
-        name: of the corpus; by default that of the file.
+        name: the name of the corpus; by default that of the file.
 
     Raises:
         UserError: the file cannot be read, or is malformed; or a corpus cannot be taught so.
@@ -58,7 +58,7 @@ def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()
 
     Args:
         tokens: the file of its tokeniser; by default that is learned anew.
-        path: of this file.
+        path: the path of this file.
     """
     _refuse_rare(config)
     base = language(config.language, config.regex, config.symbols, config.grammar)
@@ -67,8 +67,8 @@ def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()
             f"words of {base.name} fit two rules, and what may follow a part of one tells which is "
             "meant: choose --objective verdict"
         )
-    kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
-    return tokenised(base, config.vocabulary, kept)
+    tokeniser = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
+    return tokenised(base, config.vocabulary, tokeniser)
 
 
 def selection_lengths(language: Language, config: TrainConfig) -> list[int]:

@@ -35,13 +35,13 @@ BY_TOKEN = {"embed.weight", "unembed.linear.weight", "unembed.linear.bias"}
 def files_of(
     name: str, parent: TrainConfig, checkpoint: Path, config: TrainConfig
 ) -> dict[str, bytes]:
-    """What a run keeps of the one that it goes on from.
+    """The files that a run keeps of the one that it goes on from.
 
     Args:
-        name: of the parent.
-        parent: its configuration.
+        name: the name of the parent.
+        parent: the parent's configuration.
         checkpoint: the folder of its weights.
-        config: of the new run; its ``parent`` is the hash of these weights.
+        config: the new run's configuration; its ``parent`` is the hash of these weights.
 
     Raises:
         UserError: the parent's checkpoint is damaged, or cannot be gone on from.
@@ -89,16 +89,16 @@ def start_from(folder: Path, model: EmbeddingModel) -> None:
     old, new = Vocabulary(tuple(about["vocabulary"])), model.vocabulary
     shared = [token for token in new.tokens if token in old.ids]
     rows = [new.ids[token] for token in shared]
-    own = model.state_dict()
-    if set(own) != set(weights):
+    state = model.state_dict()
+    if set(state) != set(weights):
         raise UserError(f"{folder / PARENT} does not fit this version of the lab: {CURE}")
     with torch.no_grad():
-        for name, tensor in own.items():
-            given = weights[name].to(tensor.device)
+        for name, tensor in state.items():
+            value = weights[name].to(tensor.device)
             if name in BY_TOKEN:
-                tensor[rows] = given[[old.ids[token] for token in shared]]
+                tensor[rows] = value[[old.ids[token] for token in shared]]
             else:
-                tensor.copy_(given)
+                tensor.copy_(value)
 
 
 def trained_parts(model: EmbeddingModel, config: TrainConfig, folder: Path) -> None:
@@ -107,8 +107,8 @@ def trained_parts(model: EmbeddingModel, config: TrainConfig, folder: Path) -> N
     The vectors of symbols that the parent did not have are learned in any case; those of the others
     then move too.
     """
-    known = set(read_record(folder / ABOUT, CheckpointRecord, CURE)["vocabulary"])
-    new = not known.issuperset(model.vocabulary.tokens[FIRST_SYMBOL_ID:])
+    symbols = set(read_record(folder / ABOUT, CheckpointRecord, CURE)["vocabulary"])
+    new = not symbols.issuperset(model.vocabulary.tokens[FIRST_SYMBOL_ID:])
     last = f"blocks.{model.config.n_layers - 1}."
     for name, parameter in model.named_parameters():
         learns = config.tuned in ("all", "subspace") or name.startswith("unembed.")

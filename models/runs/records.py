@@ -49,7 +49,7 @@ class RunRecord(TypedDict):
 
 @with_config(AS_WRITTEN)
 class Ending(TypedDict):
-    """What run.json holds too once the run is finished."""
+    """Further fields of run.json once the run is finished."""
 
     steps: Step
     seconds: float
@@ -84,7 +84,7 @@ def read_record(path: Path, schema: type[T], cure: str) -> T:
 
     Args:
         schema: what the file must hold: a TypedDict, a dataclass, a pydantic model.
-        cure: what helps if the file is missing or damaged; the end of the error's sentence.
+        cure: the cure if the file is missing or damaged; the end of the error's sentence.
 
     Raises:
         UserError: the file cannot be read, is not JSON, or does not fit the schema.
@@ -106,7 +106,7 @@ def read_record_lines(path: Path, schema: type[T], cure: str) -> list[T]:
 
     Args:
         schema: what each line must hold.
-        cure: as of ``read_record``.
+        cure: as in ``read_record``.
 
     Raises:
         UserError: as ``read_record``.
@@ -122,5 +122,5 @@ def _checked(path: Path, content: bytes, schema: type[T], cure: str, where: str 
     try:
         return _adapter(schema).validate_json(content)
     except ValidationError as error:
-        what = "not valid JSON" if error.errors()[0]["type"] == "json_invalid" else "damaged"
-        raise UserError(f"{path} is {what} ({where}{first_fault(error)}): {cure}") from None
+        fault = "not valid JSON" if error.errors()[0]["type"] == "json_invalid" else "damaged"
+        raise UserError(f"{path} is {fault} ({where}{first_fault(error)}): {cure}") from None

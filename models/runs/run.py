@@ -61,7 +61,7 @@ class Run:
 
     Attributes:
         path: the folder.
-        config: what was trained.
+        config: the configuration of the training.
         seen_at: the step whose checkpoint is looked at; None is the last that there is.
     """
 
@@ -82,10 +82,10 @@ class Run:
                 path = inside[0]
             else:
                 around = [folder for folder in path.parents if (folder / RUN_FILE).exists()][:1]
-                known = around or inside or find_runs(path.parent) or find_runs(Path("runs"))
-                cure = f"choose one of {', '.join(map(str, known[:6]))}"
+                runs = around or inside or find_runs(path.parent) or find_runs(Path("runs"))
+                cure = f"choose one of {', '.join(map(str, runs[:6]))}"
                 raise UserError(
-                    f"{path} is not a run: {cure if known else 'train one with `lab train anbn`'}"
+                    f"{path} is not a run: {cure if runs else 'train one with `lab train anbn`'}"
                 )
         self.path = path
         self.config = config_of(path / RUN_FILE, self.record)
@@ -162,11 +162,11 @@ class Run:
         }
         if model is not None:
             record |= {"status": "finished", "steps": 0, "seconds": 0.0}
-            made = checkpoint_files(model, config, 0)
-            files |= {f"{CHECKPOINTS}/{folder_name(0)}/{name}": made[name] for name in made}
-        for kept, digest in ((CORPUS, "corpus_sha256"), (TOKENS, "tokens_sha256")):
-            if kept in files:
-                record[digest] = hashlib.sha256(files[kept]).hexdigest()
+            parts = checkpoint_files(model, config, 0)
+            files |= {f"{CHECKPOINTS}/{folder_name(0)}/{name}": parts[name] for name in parts}
+        for file, digest in ((CORPUS, "corpus_sha256"), (TOKENS, "tokens_sha256")):
+            if file in files:
+                record[digest] = hashlib.sha256(files[file]).hexdigest()
         files[RUN_FILE] = as_json(record)
         if not make_folder(path, files):  # another process was faster
             raise _exists(path)
@@ -176,7 +176,7 @@ class Run:
         return f"Run({self.name!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML card that a notebook shows."""
         config, symbols = self.config, " ".join(self.language.vocabulary.symbols)
         rows: dict[str, object] = {
             "language": f"{config.language} ({self.language.chomsky}; {symbols})",
@@ -221,7 +221,7 @@ class Run:
 
     @property
     def objective(self) -> Objective:
-        """What the run is taught."""
+        """The objective that the run is taught."""
         return objective(self.config.objective)
 
     def corpus_bytes(self) -> bytes | None:
@@ -240,14 +240,14 @@ class Run:
     def _kept(self, name: str, made_with: str | None) -> bytes | None:
         path = self.path / name
         cure = f"put back the file, or remove {self.path} and train the run again"
-        found = read_bytes(path, cure) if path.exists() else None
-        if made_with is not None and found is None:
+        content = read_bytes(path, cure) if path.exists() else None
+        if made_with is not None and content is None:
             raise UserError(f"{path} is missing: {cure}")
-        if made_with is not None and hashlib.sha256(found or b"").hexdigest() != made_with:
+        if made_with is not None and hashlib.sha256(content or b"").hexdigest() != made_with:
             raise UserError(
                 f"{path} is not the file that the run was made with (its hash differs): {cure}"
             )
-        return found
+        return content
 
     def metrics(self) -> list[Evaluation]:
         """All evaluations so far; a line that is still being written is left out."""
@@ -258,7 +258,7 @@ class Run:
         return read_record_lines(path, Evaluation, cure)
 
     def evaluation(self) -> Evaluation | None:
-        """That of the weights that the run ends with, as far as it is; None before the first."""
+        """The latest evaluation, or that of the selected step; None before the first."""
         lines, chosen = self.metrics(), self.record.get("selected_step")
         return next((x for x in reversed(lines) if chosen in (None, x["step"])), None)
 
@@ -299,7 +299,7 @@ class Run:
         return self.model_and_hash(step)[0]
 
     def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
-        """As ``model``, with the SHA-256 of the weights."""
+        """The model of ``model``, with the SHA-256 of its weights."""
         folder = self._folder(step)
         model, digest = load_checkpoint(folder, self.config, self.language.vocabulary)
         word = self.language.vocabulary.words([self.language.example()])
@@ -360,8 +360,8 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name. One that is half written (".name") is not
     among them, nor one whose name no table or page can show, since it is not UTF-8."""
-    found = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
-    return sorted(path for path in found if not path.name.startswith(".") and _is_text(path.name))
+    paths = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
+    return sorted(path for path in paths if not path.name.startswith(".") and _is_text(path.name))
 
 
 def _exists(path: Path) -> UserError:
@@ -385,7 +385,7 @@ def run_name(config: TrainConfig) -> str:
     """The default folder name of a run: language, recipe unless plain, kind of model, what is
     taught, what was fine-tuned, how disfluent its words are, seed."""
     shifted = "shifted" if config.max_offset else ""
-    named = "" if config.recipe == "plain" else config.recipe
+    recipe = "" if config.recipe == "plain" else config.recipe
     taught = OBJECTIVES[config.objective].short
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
     if config.tuned == "lora":
@@ -395,7 +395,7 @@ def run_name(config: TrainConfig) -> str:
     few = f"{config.lines}-lines" if config.lines else ""
     spoken = f"disfluent-{config.disfluency}-{config.disfluent:g}" if config.disfluent else ""
     cut = "" if config.vocabulary == WORDS else config.vocabulary.replace(":", "-")
-    changes = (cut, named, config.model.kind, taught, shifted, tuned, few, spoken)
+    changes = (cut, recipe, config.model.kind, taught, shifted, tuned, few, spoken)
     parts = (config.language, *changes, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 

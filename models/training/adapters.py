@@ -34,12 +34,12 @@ def add_adapters(model: LanguageModel, config: TrainConfig) -> None:
     learned = {name for name, p in model.named_parameters() if p.requires_grad}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        asked = LoraConfig(
+        settings = LoraConfig(
             r=config.rank,
             lora_alpha=config.rank,
             target_modules=[name for name in linear if names.fullmatch(name)],
         )
-        inject_adapter_in_model(asked, model)
+        inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(ADAPTER in name or name in learned)
 

@@ -30,7 +30,7 @@ class Judged:
     """Words of one length, and what a model says of them.
 
     Attributes:
-        words: in lexicographic order.
+        words: the words, in lexicographic order.
         labels: whether each is in the language.
         verdicts: whether the model says that it is.
     """
@@ -105,28 +105,28 @@ def _prefixes(model: LanguageModel, language: Language, words: Words) -> Iterato
     """The words of a block and their prefixes, but for those that an earlier block has."""
     labels = language.allowed(words)[..., END_ID]
     tokens = torch.as_tensor(words.tokens, device=model.device)
-    verdicts = _verdicts_on_prefixes(model, tokens)
-    for length, (rows, said) in enumerate(verdicts):
+    pairs = _verdicts_on_prefixes(model, tokens)
+    for length, (rows, answers) in enumerate(pairs):
         first = rows.cpu().numpy()
         # The block's first prefix is that of an earlier block too, unless it is the first word
         # that begins so: the one that goes on with the first symbol alone.
         if (words.ids[0, length:] != FIRST_SYMBOL_ID).any():
-            first, said = first[1:], said[1:]
+            first, answers = first[1:], answers[1:]
         if length == 0 or not len(first):
             continue
-        here = Words(words.ids[first, :length], np.full(len(first), length))
-        yield Judged(here, labels[first, length], said.cpu().numpy())
+        prefixes = Words(words.ids[first, :length], np.full(len(first), length))
+        yield Judged(prefixes, labels[first, length], answers.cpu().numpy())
 
 
 def _verdicts_on_prefixes(
     model: LanguageModel, tokens: Int[Tensor, "words pos"]
 ) -> Iterator[tuple[Int[Tensor, " prefixes"], Bool[Tensor, " prefixes"]]]:
-    """Position by position, the first word of every prefix, and the verdict on the prefix.
+    """The first word of every prefix, and the verdict on the prefix, position by position.
 
     It is the sign of ``LanguageModel.margins``, for which each prefix goes on from a shorter one.
     """
-    every = torch.arange(len(tokens), device=tokens.device)
-    least = torch.full_like(every, torch.inf, dtype=torch.get_default_dtype())
+    words = torch.arange(len(tokens), device=tokens.device)
+    least = torch.full_like(words, torch.inf, dtype=torch.get_default_dtype())
     for length, (rows, logits) in enumerate(model.prefix_logits(tokens)):
         end = logits[:, END_ID]
         if not model.softmax:
@@ -134,7 +134,7 @@ def _verdicts_on_prefixes(
             continue
         yield rows, end.minimum(least[rows]) > 0
         if length + 1 < tokens.shape[1]:
-            prefix = torch.searchsorted(rows, every, right=True) - 1
+            prefix = torch.searchsorted(rows, words, right=True) - 1
             least = least.minimum(logits[prefix, tokens[:, length + 1]])
 
 
@@ -164,12 +164,12 @@ def count_all(
         words, labels = blocks[0].words, blocks[0].labels
         length, fresh = int(words.lengths[0]), ~trained.hold(words)
         for name, block in zip(models, blocks, strict=True):
-            said, count = block.verdicts, counts[name, length]
+            answers, count = block.verdicts, counts[name, length]
             for kind, rows in {
                 "words": np.ones_like(labels),
                 "members": labels,
-                "false_accepts": said & ~labels,
-                "false_rejects": ~said & labels,
+                "false_accepts": answers & ~labels,
+                "false_rejects": ~answers & labels,
             }.items():
                 count[kind] += int(rows.sum())
                 count[f"fresh_{kind}"] += int((rows & fresh).sum())
@@ -184,15 +184,15 @@ def count_all(
         for length in range(1, longest + 1)
     ]
     shortest = {
-        kind: sorted(found, key=lambda word: word.count(" "))[:EXAMPLES]
-        for kind, found in examples.items()
+        kind: sorted(texts, key=lambda word: word.count(" "))[:EXAMPLES]
+        for kind, texts in examples.items()
     }
     return {"longest": longest, "by_length": by_length, "examples": shortest}
 
 
 def totals(every: Mapping[str, Any], model: str) -> Counter[str]:
     """The rows of one model in ``all_words``, added up over the lengths."""
-    own = [row for row in every["by_length"] if row["model"] == model]
+    rows = [row for row in every["by_length"] if row["model"] == model]
     return Counter(
-        {key: sum(row[key] for row in own) for key in own[0] if key not in ("model", "length")}
+        {key: sum(row[key] for row in rows) for key in rows[0] if key not in ("model", "length")}
     )

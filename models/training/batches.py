@@ -31,7 +31,7 @@ from models.objectives.base import Batch
 # Each has a stream of random numbers of its own.
 TRAIN, VALIDATION, LINES, PREPARED, DROPPED, SELECTION = range(1, 7)
 MANY = 10
-"""How many words are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
+"""The words that are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
 
 
@@ -50,11 +50,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step is taught.
+    """The words and answers of one step.
 
     Attributes:
         groups: all its words.
-        answers: how many answers the teacher gives in it; the loss is the mean over them.
+        answers: the number of answers that the teacher gives; the loss is the mean over them.
     """
 
     groups: tuple[Group, ...]
@@ -62,7 +62,7 @@ class Step:
 
 
 def steps_at_once(config: TrainConfig) -> int:
-    """For how many steps words are drawn together."""
+    """The number of steps whose words are drawn together."""
     return max(1, DRAWN_AT_ONCE // config.batch_size)
 
 
@@ -83,7 +83,7 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
 
 
 def drawn_lines(config: TrainConfig, lines: int, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-    """As ``draw``, but of each word its number among so many lines, [words]."""
+    """The number of each word among so many lines, and its offset, as in ``draw``, [words]."""
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
     count = steps_at_once(config) * config.batch_size
     return rng.integers(lines, size=count), rng.integers(config.max_offset + 1, size=count)
@@ -111,8 +111,8 @@ def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, c
     sample = language.sample(rng, count, lengths, label, spread=config.spread)
     if not config.disfluent:
         return sample.words
-    how = (config.disfluent, fillers_of(language), lengths[-1], config.disfluency)
-    return with_labels(disfluent(sample.words, rng, *how), sample.labels, language.vocabulary)
+    options = (config.disfluent, fillers_of(language), lengths[-1], config.disfluency)
+    return with_labels(disfluent(sample.words, rng, *options), sample.labels, language.vocabulary)
 
 
 class Batches:
@@ -153,8 +153,8 @@ class Batches:
             batch = replace(batch, weight=weight).to(self.device)
             for number, (a, b) in enumerate(pairwise(starts)):
                 if a < b:
-                    own = Batch(batch.tokens[a:b], batch.target[a:b], batch.weight[a:b])
-                    parts[number].append(Group(own, shifted[a:b] if config.max_offset else None))
+                    part = Batch(batch.tokens[a:b], batch.target[a:b], batch.weight[a:b])
+                    parts[number].append(Group(part, shifted[a:b] if config.max_offset else None))
         for groups, total in zip(parts, answers, strict=True):
             yield Step(tuple(groups), float(total))
 
@@ -169,7 +169,7 @@ class Batches:
 
     @property
     def _overhead(self) -> float:
-        """What one more group costs a step, as a number of tokens; measured."""
+        """The cost of one more group in a step, as a number of tokens; measured."""
         if self.device.type != "cpu":  # on a GPU a launch costs more than any padding
             return float("inf")
         return 7000 / self.config.model.d_model
@@ -177,13 +177,13 @@ class Batches:
 
 @dataclass(frozen=True)
 class JointStep:
-    """What one step teaches many models.
+    """The words and answers of one step of many models.
 
     Attributes:
         batch: the words of the first model, then those of the second, ...; as many for each.
         offsets: the number of each word's first absolute position, on the CPU; None if all are 0
             and positions are not learned.
-        answers: how many answers the teacher gives each model.
+        answers: the number of answers that the teacher gives each model.
     """
 
     batch: Batch
@@ -262,14 +262,14 @@ class _JointChunks(Dataset[_JointChunk]):
     def __getitem__(self, chunk: int) -> _JointChunk:
         config, language = self.configs[0], self.language
         drawn = [
-            (prepared(own, language, words, chunk), offsets)
-            for own in self.configs
-            for words, offsets in [draw(own, language, chunk)]
+            (prepared(variant, language, words, chunk), offsets)
+            for variant in self.configs
+            for words, offsets in [draw(variant, language, chunk)]
         ]
         width = max(words.ids.shape[1] for words, _ in drawn)
         ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
-        for own, (words, _) in zip(ids, drawn, strict=True):
-            own[:, : words.ids.shape[1]] = words.ids
+        for block, (words, _) in zip(ids, drawn, strict=True):
+            block[:, : words.ids.shape[1]] = words.ids
         ids, rows = numbered(ids.reshape(-1, width))
         words = Words(ids, (ids != END_ID).sum(axis=1))
         batch = objective(config.objective).batch(language, words, config.model.readout)
@@ -299,8 +299,8 @@ def numbered(
     records = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}").ravel()
     numbers = dict[bytes, int]()
     which = [numbers.setdefault(record, len(numbers)) for record in records.tolist()]
-    found = np.frombuffer(b"".join(numbers), rows.dtype).reshape(-1, rows.shape[1])
-    return found, np.array(which)
+    table = np.frombuffer(b"".join(numbers), rows.dtype).reshape(-1, rows.shape[1])
+    return table, np.array(which)
 
 
 def distinct(
@@ -331,9 +331,9 @@ def with_beginnings(
         reach it: the word itself and the words that are its beginnings.
     """
     beyond = np.arange(rows.shape[1] - 3) >= rows[:-1, -1:]
-    alike = rows[1:, :-1] == rows[:-1, :-1]
-    alike[:, 2:] |= beyond
-    read = np.append(~alike.all(axis=1), True)
+    match = rows[1:, :-1] == rows[:-1, :-1]
+    match[:, 2:] |= beyond
+    read = np.append(~match.all(axis=1), True)
     by = np.searchsorted(np.flatnonzero(read), np.arange(len(rows)))
     ends = np.zeros((read.sum(), rows.shape[1] - 2), dtype=np.int64)
     np.add.at(ends, (by, rows[:, -1]), times)
@@ -353,8 +353,8 @@ def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int
         cost = best[:j] + overhead + (before[j] - before[:j]) * (ends[j] + 1)
         cut[j] = int(cost.argmin())
         best[j] = cost[cut[j]]
-    found, j = list[tuple[int, int]](), len(values)
+    result, j = list[tuple[int, int]](), len(values)
     while j:
-        found.append((ends[cut[j]], ends[j]))
+        result.append((ends[cut[j]], ends[j]))
         j = int(cut[j])
-    return found[::-1]
+    return result[::-1]

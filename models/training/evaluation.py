@@ -1,4 +1,4 @@
-"""How good is a model? The answer is always a curve by length, never one average."""
+"""The score of a model: always a curve by length, never one average."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class LengthScore:
         length: symbols in a word.
         n: the size of a word of this length (in a counting language the length of one block); None
             if no size has this length.
-        count: how many words were drawn and judged. Of a corpus each line is drawn once.
-        different: how many different words are among them. An interval is over these.
+        count: the number of words that were drawn and judged. Of a corpus each line is drawn once.
+        different: the number of different words among them. An interval is over these.
         exact: share of the members for which every next-symbol set, END included, was right; None
             if there is no member of this length or the run was taught verdicts alone.
         recognition: share of all words whose verdict was right. Half of the words are members where
             both members and others exist.
         members: share of the members whose verdict was right; None if there are no members.
         others: share of the other words whose verdict was right; None if there are no others.
-        fresh: how many different words among them no training step drew; None where it was not
-            asked.
+        fresh: the number of different words among them that no training step drew; None where it
+            was not asked.
         fresh_recognition: share of these whose verdict was right; None if there are none.
     """
 
@@ -58,7 +58,7 @@ class LengthScore:
 def margins(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Float[Tensor, " batch"]:
-    """By how much the model says that each word is in the language; below 0 it says no."""
+    """The margin by which the model says that each word is in the language; below 0 it says no."""
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
     return model.margins(logits, torch.as_tensor(words.tokens, device=logits.device), at)
 
@@ -87,8 +87,8 @@ def judge(
     taught = slice(None) if not objective.members_alone else np.flatnonzero(sample.labels)
     words = sample.words[taught]
     batch = objective.batch(language, words, model.config.readout, model.device)
-    read = logits[taught, : batch.tokens.shape[1]]
-    loss = objective.loss(model(batch.tokens) if objective.hides else read, batch)
+    outputs = logits[taught, : batch.tokens.shape[1]]
+    loss = objective.loss(model(batch.tokens) if objective.hides else outputs, batch)
     return objective.exact(logits, truth), right, float(loss)
 
 
@@ -161,12 +161,12 @@ def evaluate(
 
     Args:
         count: words per length, drawn as in ``balanced_words``.
-        seed: of the test words.
+        seed: the seed of the test words.
         trained: the words that training drew; with them, the others are scored apart.
     """
     drawn = (balanced_words(language, length, count, seed) for length in lengths)
-    found = (sample for sample in drawn if sample is not None)
-    return scores(model, language, objective, found, trained=trained)
+    samples = (sample for sample in drawn if sample is not None)
+    return scores(model, language, objective, samples, trained=trained)
 
 
 def scores(
@@ -285,7 +285,7 @@ def probabilities(model: LanguageModel, words: Words) -> Float[np.ndarray, " bat
 def predict(
     model: LanguageModel, word: Sequence[str], objective: Objective
 ) -> tuple[list[list[str]], bool]:
-    """After each symbol of the word, which tokens may follow; and the model's verdict on the word.
+    """The tokens that may follow each symbol of the word, and the model's verdict on the word.
 
     Only tokens that the model was taught about are listed (``Objective.tokens``).
 
@@ -299,6 +299,6 @@ def predict(
         [token for token in taught if at >= first and row[model.vocabulary.ids[token]]]
         for at, row in enumerate(objective.allowed(logits).tolist())
     ]
-    needed = objective.needed(word)
-    accepted = bool(needed) and all(token in follow[at] for at, token in needed)
+    answers = objective.needed(word)
+    accepted = bool(answers) and all(token in follow[at] for at, token in answers)
     return follow[1:], accepted

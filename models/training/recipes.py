@@ -65,12 +65,12 @@ RECIPES: dict[str, dict[str, TrainConfig]] = {"plain": PLAIN, "counting": COUNTI
 """The recipes by name, then by language. Every language has a plain one, listed here or not."""
 
 ABOUT = {"plain": "nothing is built in for counting", "counting": "heads that count are built in"}
-"""What a recipe means, in a few words."""
+"""The meaning of a recipe, in a few words."""
 
 
 def recipes_of(language: str) -> list[str]:
     """The names of a language's recipes."""
-    return [name for name, own in RECIPES.items() if name == "plain" or language in own]
+    return [name for name, recipes in RECIPES.items() if name == "plain" or language in recipes]
 
 
 def recipe(
@@ -92,7 +92,7 @@ def recipe(
             with one verdict a word it takes that long to learn positions. A feedforward network
             gets the objective "verdict" too.
             An encoder-decoder needs a language of pairs.
-        name: of the recipe.
+        name: the name of the recipe.
         regex: the expression, and its further ``symbols``.
         grammar: the productions.
         pairs: whether it is a corpus of pairs.
@@ -101,8 +101,8 @@ def recipe(
         UserError: the language has no such recipe, or the recipe is not for such a model.
     """
     if name not in recipes_of(language):
-        known = ", ".join(recipes_of(language))
-        raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {known}")
+        names = ", ".join(recipes_of(language))
+        raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {names}")
     if name == "counting":
         return _counting(language, asked)
     base = NEXT_SYMBOLS if language in LANGUAGES or regex or grammar else VERDICT
@@ -140,19 +140,19 @@ def recipe_or_plain(language: str, name: str) -> TrainConfig:
     return recipe(language, name=name if name in recipes_of(language) else "plain")
 
 
-def _counting(language: str, asked: ModelConfig) -> TrainConfig:
+def _counting(language: str, model: ModelConfig) -> TrainConfig:
     """The recipe "counting", with the same share of averaging heads for any number of heads.
 
     At least one head learns where to look.
     """
-    if not asked.family.attends or asked.sees_ahead or asked.n_heads < 2:
+    if not model.family.attends or model.sees_ahead or model.n_heads < 2:
         raise UserError(
             "the recipe 'counting' is for a causal Transformer of two heads or more: "
             "ask for one, or choose the recipe 'plain'"
         )
     base = replace(COUNTING[language], language=language, recipe="counting")
     counting = base.model.counting
-    averaging = counting.averaging_heads * asked.n_heads // base.model.n_heads
+    averaging = counting.averaging_heads * model.n_heads // base.model.n_heads
     counting = replace(counting, averaging_heads=averaging)
-    sizes = {name: getattr(asked, name) for name in ("n_heads", "d_model", "head_width")}
+    sizes = {name: getattr(model, name) for name in ("n_heads", "d_model", "head_width")}
     return replace(base, model=replace(base.model, counting=counting, **sizes))

@@ -27,7 +27,7 @@ STATE = "training.safetensors"
 
 @with_config(AS_WRITTEN)
 class _About(TypedDict):
-    """What a state says of itself, as JSON in the header of its file."""
+    """The record of a state, as JSON in the header of its file."""
 
     step: Step
     flawless: Step
@@ -98,7 +98,7 @@ def saved_step(run: Run) -> int:
 
 
 def _about(path: Path) -> _About:
-    """What a state says of itself. Raises one of the errors that ``saved_step`` names."""
+    """The record of a state. Raises one of the errors that ``saved_step`` names."""
     plain_size(path, "remove it", sys.maxsize)
     with safe_open(path, framework="pt") as file:
         return TypeAdapter(_About).validate_json(file.metadata()["about"])

@@ -94,7 +94,7 @@ def train_together(
 
 
 def helpers(device: torch.device) -> int:
-    """How many processes draw words ahead.
+    """The number of processes that draw words ahead.
 
     A GPU computes a step of 32 seeds faster than one process draws its words. A process that may
     not have children, such as a Dask worker, draws the words itself: the answer is 0.
@@ -106,14 +106,14 @@ def helpers(device: torch.device) -> int:
 
 def _check_alike(runs: Sequence[Run]) -> None:
     """Raises UserError unless the runs differ in their seed alone."""
-    for one, other in pairwise(runs):
-        first, second = (asdict(replace(run.config, seed=0)) for run in (one, other))
+    for left, right in pairwise(runs):
+        first, second = (asdict(replace(run.config, seed=0)) for run in (left, right))
         differing = [name for name, value in first.items() if second[name] != value]
-        if one.corpus_bytes() != other.corpus_bytes():
+        if left.corpus_bytes() != right.corpus_bytes():
             differing.append("lines")
         if differing:
             raise UserError(
-                f"{one.name} and {other.name} differ in {' and '.join(differing)}: "
+                f"{left.name} and {right.name} differ in {' and '.join(differing)}: "
                 "runs that train together may differ in the seed alone"
             )
 
@@ -151,20 +151,20 @@ def _to_next_evaluation(stacked: Stack, going: list[RunWriter], resumable: bool)
         evaluates, writes = going[0].evaluates, going[0].writes  # alike in all runs
         if evaluates:
             values = torch.stack(losses, dim=1).tolist()
-            for writer, own in zip(going, values, strict=True):
-                writer.losses = own
+            for writer, row in zip(going, values, strict=True):
+                writer.losses = row
         if writes:
             for writer in going:
                 writer.write(resumable)
         if evaluates:
-            return [own[-1] for own in values]
+            return [row[-1] for row in values]
 
 
 class Stack:
     """Runs that stand at the same step, as one model.
 
     Attributes:
-        trainers: those of the runs. Their parameters and their optimizers' moments become views of
+        trainers: the runs' trainers. Their parameters and their optimizers' moments become views of
             this stack's.
         weights: one row for each run, [model, weight].
     """
@@ -176,20 +176,20 @@ class Stack:
         sizes = [shape.numel() for shape in self._shapes.values()]
         self._sizes = [*sizes, -sum(sizes) % ALIGNED]
         self.weights = nn.Parameter(self._rows(lambda trainer, p: p.detach()))
-        kept = {
+        state = {
             "exp_avg": self._rows(lambda trainer, p: _moment(trainer, p, "exp_avg")),
             "exp_avg_sq": self._rows(lambda trainer, p: _moment(trainer, p, "exp_avg_sq")),
         }
         step = torch.tensor(float(first.step), device=device)
         self._optimizer = adamw(config, [self.weights])
-        self._optimizer.state[self.weights] = {"step": step, **kept}
+        self._optimizer.state[self.weights] = {"step": step, **state}
         weights = self._by_name(self.weights.detach())
-        moments = {key: self._by_name(rows) for key, rows in kept.items()}
+        moments = {key: self._by_name(rows) for key, rows in state.items()}
         for row, trainer in enumerate(trainers):
             for name, parameter in trainer.model.named_parameters():
                 parameter.data = weights[name][row]
-                own = {key: values[name][row] for key, values in moments.items()}
-                trainer.moments[parameter] = {"step": step, **own}
+                views = {key: values[name][row] for key, values in moments.items()}
+                trainer.moments[parameter] = {"step": step, **views}
         model = build(config.model, language.vocabulary).to(self.weights.dtype)
         self._model = StackedModel(model)
         configs = [trainer.config for trainer in trainers]
@@ -226,12 +226,12 @@ class Stack:
     def _by_name(self, rows: Float[Tensor, "model weight"]) -> dict[str, Tensor]:
         """The values of each parameter, [model, *shape], as views of ``rows``."""
         *parts, _ = rows.split(self._sizes, dim=1)
-        named = zip(self._shapes.items(), parts, strict=True)
-        return {name: part.view(len(rows), *shape) for (name, shape), part in named}
+        pairs = zip(self._shapes.items(), parts, strict=True)
+        return {name: part.view(len(rows), *shape) for (name, shape), part in pairs}
 
 
 def _moment(trainer: Trainer, parameter: nn.Parameter, key: str) -> Tensor:
-    """What Adam remembers of a parameter under ``key``; zeros before the first step."""
+    """Adam's state of a parameter under ``key``; zeros before the first step."""
     return trainer.moments[parameter].get(key, torch.zeros_like(parameter, requires_grad=False))
 
 

@@ -1,4 +1,4 @@
-"""Which words did training draw? They are drawn again, from the same seeds; none was kept."""
+"""The words that training drew: drawn again, from the same seeds; none was kept."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class TrainedWords:
     A word that is only the beginning of one of them is not among them.
 
     Attributes:
-        tokens: how many tokens these steps read, BOS among them; a word that was drawn twice counts
-            twice.
+        tokens: the number of tokens that these steps read, BOS among them; a word that was drawn
+            twice counts twice.
     """
 
     def __init__(self, config: TrainConfig, language: Language, steps: int) -> None:
         at_once = steps_at_once(config)
         self._known, self.tokens = set[bytes](), 0
         for chunk in range(-(-steps // at_once)):
-            left = (steps - chunk * at_once) * config.batch_size
-            words = draw(config, language, chunk)[0][:left]
+            count = (steps - chunk * at_once) * config.batch_size
+            words = draw(config, language, chunk)[0][:count]
             self._known.update(_keys(said(words, language.vocabulary)))
             self.tokens += int(words.lengths.sum()) + len(words)
 

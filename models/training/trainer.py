@@ -25,7 +25,7 @@ from models.training.batches import DROPPED, Batches
 from models.training.subspace import add_subspace, placed
 
 ADDED = {"lora": (add_adapters, merged), "subspace": (add_subspace, placed)}
-"""What is learned beside the weights: how a model gets it, and how it becomes weights again."""
+"""Parts that are learned beside the weights: how a model gets one, and how it becomes weights."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -56,7 +56,7 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[None]:
-    """Inside, dropout draws from the seed and the number of the step; nothing else is drawn there.
+    """Lets dropout draw from the seed and the number of the step; nothing else is drawn inside.
 
     The global random state is afterwards as it was before.
     """
@@ -70,8 +70,8 @@ def _dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """That of one step: a linear rise over ``warmup`` steps, times a cosine from 1 down to 0 over
-    all steps."""
+    """The learning rate of one step: a linear rise over ``warmup`` steps, times a cosine from 1
+    down to 0 over all steps."""
     rise = min(1.0, (step + 1) / max(config.warmup, 1))
     return config.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * step / config.steps))
 
@@ -206,5 +206,5 @@ class Trainer:
 
     @property
     def moments(self) -> dict[Tensor, dict[str, Tensor]]:
-        """What the optimizer remembers of each parameter; empty if the model learns by counting."""
+        """The optimizer's state of each parameter; empty if the model learns by counting."""
         return {} if self.optimizer is None else self.optimizer.state

@@ -88,9 +88,9 @@ def trained_again(
     Args:
         kept: False for a line of ``lines_of`` that is left out.
         at: the steps, ascending, after which the model is asked for.
-        lines: read in place of the run's own, one for each; for example with labels written into
-            them (``disfluencies.with_labels``).
-        seed: of other first weights and another order; by default the run's own.
+        lines: lines that are read in place of the run's own, one for each; for example with labels
+            written into them (``disfluencies.with_labels``).
+        seed: the seed of other first weights and another order; by default the run's own.
 
     Returns:
         The model after each of these steps, in evaluation mode.
@@ -99,8 +99,8 @@ def trained_again(
         UserError: as ``lines_of``; or no line is left.
         DivergedError: its loss or weights are no numbers any more.
     """
-    own = lines_of(run)
-    words = own if lines is None else lines
+    pool = lines_of(run)
+    words = pool if lines is None else lines
     if not kept.any():
         raise UserError(f"no line of {run.name} is left to train on: keep at least one")
     if seed is not None:
@@ -110,7 +110,7 @@ def trained_again(
         trainer = Trainer.at_start(run, choose_device(device))
         place = trainer.model.device
         trainer.batches = _Lines(run.config, run.language, place, words, kept)
-        found = []
+        trained = []
         for step in at:
             while trainer.step < step:
                 if not trainer.batches[trainer.step].groups:  # none of its lines is left
@@ -119,5 +119,5 @@ def trained_again(
                 value = trainer.advance()
                 if not torch.isfinite(value):
                     raise DivergedError(f"{run.name} diverged without some of its lines")
-            found.append(deepcopy(trainer.whole_model).eval())
-    return found
+            trained.append(deepcopy(trainer.whole_model).eval())
+    return trained

@@ -1,4 +1,4 @@
-"""What a run writes while it trains: evaluations, checkpoints, and the state to resume from."""
+"""Writes a run's files while it trains: evaluations, checkpoints, the state to resume from."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RunWriter:
     """Writes the files of a run, from its start or its last saved state to its end.
 
     Attributes:
-        losses: those of the steps since the last evaluation.
+        losses: the losses of the steps since the last evaluation.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -93,12 +93,12 @@ class RunWriter:
         if (run.path / STATE).exists():
             load_state(trainer)
         run.forget_checkpoints(trainer.step)
-        kept = [line for line in run.metrics() if line["step"] <= trainer.step]
-        write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
-        self._started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
+        lines = [line for line in run.metrics() if line["step"] <= trainer.step]
+        write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        self._started = time.monotonic() - (lines[-1]["seconds"] if lines else 0.0)
         self._validation = validation_sample(run.language, run.config)
         self._selection = selection_sample(run.language, run.config)
-        self._selected = best_of(kept)
+        self._selected = best_of(lines)
         self._planned = checkpoint_steps(run.config.steps)
         self.losses: list[float] = []
         run.update(status="training", device=str(trainer.model.device))
@@ -132,14 +132,14 @@ class RunWriter:
         if evaluates:
             self._evaluate()
         best = self._selected
-        kept = self._planned if best is None else {*self._planned, best["step"]}
-        if self.trainer.step in kept or self.trainer.done:
+        steps = self._planned if best is None else {*self._planned, best["step"]}
+        if self.trainer.step in steps or self.trainer.done:
             self._save_checkpoint()
         # After the checkpoint: a run that is killed between the two writes the checkpoint again.
         if evaluates and (resumable or self.trainer.done):
             save_state(self.trainer)
             if best is not None:  # a run that goes on from an older state needed an older best
-                self.trainer.run.forget_checkpoints(after=0, but=kept)
+                self.trainer.run.forget_checkpoints(after=0, but=steps)
 
     def finish(self) -> None:
         run, best, selected = self.trainer.run, self._selected, dict[str, float]()
@@ -167,8 +167,8 @@ class RunWriter:
         exact, right, value = judge(model, run.language, validation, run.objective)
         selection = None
         if self._selection is not None:
-            both = right_words(model, run.language, self._selection, run.objective)
-            selection = float(np.logical_and(*both).mean())
+            answers = right_words(model, run.language, self._selection, run.objective)
+            selection = float(np.logical_and(*answers).mean())
         model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line: Evaluation = {

@@ -30,7 +30,7 @@ class _Slices(nn.Module):
     ``weight`` is the linear map that does the same, for what reads W_Q and W_K. It is not learned.
 
     Args:
-        width: of all heads that compare, which take the last slices.
+        width: the width of all heads that compare, which take the last slices.
     """
 
     weight: Tensor
@@ -98,7 +98,7 @@ class Attention(nn.Module):
 
     @property
     def scale(self) -> float:
-        """What q.k is multiplied by."""
+        """The factor that q.k is multiplied by."""
         return self.d_head**-0.5 if self.scores in ("scaled_dot", "identity") else 1.0
 
     def forward(
@@ -164,13 +164,13 @@ class Attention(nn.Module):
         return x if norm is None else norm(x)
 
     def values(self, v: Float[Tensor, "*any head d_value"]) -> Float[Tensor, "*any head d_value"]:
-        """What the heads read, given x W_V + b_V; here unchanged."""
+        """The values that the heads read, given x W_V + b_V; here unchanged."""
         return v
 
     def read(
         self, z: Float[Tensor, "batch pos head d_value"], relations: Relations
     ) -> Float[Tensor, "batch pos head d_value"]:
-        """What goes on to W_O, given the mean of the values; here unchanged."""
+        """The input of W_O, given the mean of the values; here unchanged."""
         return z
 
     def _by_pairs(self, relations: Relations, memory: KeysValues | None) -> bool:

@@ -24,7 +24,7 @@ from models.transformer.norm import Norm
 from models.transformer.relations import Relations
 
 STEEPNESS = 32.0
-"""How steep the slopes between a counter's steps are. A value on a slope is no whole number, and
+"""The steepness of the slopes between a counter's steps. A value on a slope is no whole number, and
 such errors would add up over a word. Few values lie on a steep slope."""
 
 TOO_COARSE = (torch.bfloat16, torch.half)
@@ -70,15 +70,15 @@ class _CountingAttention(Attention):
         return pad(normed, (0, 0, self.averaging, 0))
 
     def values(self, v: Float[Tensor, "*any head d_value"]) -> Float[Tensor, "*any head d_value"]:
-        """What the heads read, given x W_V + b_V: steps in heads that count, else unchanged."""
+        """The values, given x W_V + b_V: steps in heads that count, else unchanged."""
         if v.dtype in TOO_COARSE:
             raise UserError(
                 f"heads that count cannot use {v.dtype}, which rounds one symbol away: keep float32"
             )
         if not self.counters:
             return v
-        counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
-        return torch.cat([_steps(counted), others], dim=-2)
+        counted, rest = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
+        return torch.cat([_steps(counted), rest], dim=-2)
 
     def read(
         self, z: Float[Tensor, "batch pos head d_value"], relations: Relations
@@ -121,11 +121,12 @@ class _Saturation(nn.Module):
     ) -> Float[Tensor, "batch pos head d_value"]:
         """
         Args:
-            keys: T, how many keys each position attended to. Where T is 0, z is zero and stays so.
+            keys: T, the number of keys that each position attended to. Where T is 0, z is zero and
+                stays so.
         """
-        own, others = z[:, :, : self.heads], z[:, :, self.heads :]
-        scale = (own**2 + keys.clamp(min=1) ** -2).sqrt()
-        scale = torch.cat([scale, torch.ones_like(others)], dim=2)
+        counted, rest = z[:, :, : self.heads], z[:, :, self.heads :]
+        scale = (counted**2 + keys.clamp(min=1) ** -2).sqrt()
+        scale = torch.cat([scale, torch.ones_like(rest)], dim=2)
         return self.hook_normalized(z / self.hook_scale(scale))
 
 
@@ -145,17 +146,17 @@ def bias_of_all_heads(
 
 def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:
     """The hook table of plain attention, with what counting adds."""
-    told: list[HookRow] = []
+    table: list[HookRow] = []
     for row in rows:
         meaning = row.meaning
         if row.name.endswith("attn.hook_v") and counting.counters:
             meaning += f", -1, 0 or 1 in {counting.averaging_heads} of the heads"
         if row.name.endswith("attn.hook_z"):
-            told += _norm_rows(row.name.replace("hook_z", "norm_z"), row.shape, counting)
+            table += _norm_rows(row.name.replace("hook_z", "norm_z"), row.shape, counting)
             meaning += ", normed" * counting.head_norm
             meaning += "; in heads that count, the saturated sum" * counting.counters
-        told.append(HookRow(row.name, row.shape, meaning))
-    return told
+        table.append(HookRow(row.name, row.shape, meaning))
+    return table
 
 
 def _norm_rows(name: str, shape: tuple[str, ...], counting: Counting) -> list[HookRow]:

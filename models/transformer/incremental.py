@@ -29,8 +29,8 @@ class _Recording:
     """One run of a batch; a run that differs in a few positions can start from it.
 
     Attributes:
-        streams: what enters each block, [batch, pos, d_model].
-        memory: what each block reads: its keys (with rotary positions, the turned ones) and values.
+        streams: the stream that enters each block, [batch, pos, d_model].
+        memory: the keys (with rotary positions, the turned ones) and values that each block reads.
         logits: the logits at every position, [batch, pos, d_vocab].
         relations: mask, bias and rotation of the batch.
     """
@@ -65,7 +65,7 @@ class IncrementalTransformer(EmbeddingModel):
     def position_embedding(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "#batch pos d_model"]:
-        """What absolute positions add to the embeddings."""
+        """The vectors that absolute positions add to the embeddings."""
 
     # -- runs that go on from a recording ---------------------------------------------------------
 
@@ -76,18 +76,18 @@ class IncrementalTransformer(EmbeddingModel):
         key = "hook_rot_k" if rotary else "hook_k"
         names = ("hook_resid_pre", f"attn.{key}", "attn.hook_v")
         blocks = [f"blocks.{layer}." for layer in range(self.config.n_layers)]
-        wanted = [block + name for block in blocks for name in names]
-        logits, cache = self.run_with_cache(tokens, names_filter=wanted)
-        found = [[cache[block + name] for name in names] for block in blocks]
+        hooks = [block + name for block in blocks for name in names]
+        logits, cache = self.run_with_cache(tokens, names_filter=hooks)
+        tensors = [[cache[block + name] for name in names] for block in blocks]
         if not rotary:  # turned keys are normed already
             parts = [block.attn for block in self.blocks if isinstance(block, Block)]
-            found = [
+            tensors = [
                 [x, attn.normed(k, attn.k_norm), v]
-                for attn, (x, k, v) in zip(parts, found, strict=True)
+                for attn, (x, k, v) in zip(parts, tensors, strict=True)
             ]
         return _Recording(
-            tuple(stream for stream, _, _ in found),
-            tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in found),
+            tuple(stream for stream, _, _ in tensors),
+            tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in tensors),
             logits,
             self.relations(tokens),
         )
@@ -104,11 +104,12 @@ class IncrementalTransformer(EmbeddingModel):
         """Computes the logits from a stream that differs from the recording in a window.
 
         Args:
-            recording: of a batch; the rows of ``x`` are copies of this batch, one after the other.
+            recording: the recording of a batch; the rows of ``x`` are copies of this batch, one
+                after the other.
             layer: the block that comes next.
-            x: what enters it at positions ``first``, ``first`` + 1, ...; the recording has the
-                other positions.
-            last_alone: compute only the last position of the last block.
+            x: its input at positions ``first``, ``first`` + 1, ...; the recording has the other
+                positions.
+            last_alone: whether only the last position of the last block is computed.
 
         Returns:
             The logits at the positions that may differ, and the first of these positions.
@@ -126,8 +127,8 @@ class IncrementalTransformer(EmbeddingModel):
         assert isinstance(block, Block)
         new = block.keys_and_values(x, recording.rows(first, first + x.shape[1]))
         keys, values = (
-            _inserted(old, own, first)
-            for old, own in zip(recording.memory[layer], new, strict=True)
+            _inserted(old, part, first)
+            for old, part in zip(recording.memory[layer], new, strict=True)
         )
         return self.reread(recording, layer, (keys, values), x, first, last_alone)
 
@@ -146,17 +147,17 @@ class IncrementalTransformer(EmbeddingModel):
         Args:
             memory: keys and values of each row; they differ from the recorded ones at ``first`` or
                 later.
-            x: what enters the block at ``first``, ...; the recording has the other positions.
+            x: the block's input at ``first``, ...; the recording has the other positions.
 
         Returns:
-            What leaves the block at the positions that may differ, and the first of these.
+            The output of the block at the positions that may differ, and the first of these.
         """
         copies, end = len(x) // len(recording.logits), recording.positions
         start = end - 1 if last_alone else 0 if self.config.sees_ahead else first
         asking = recording.streams[layer][:, start:].repeat(copies, 1, 1)
-        own = x[:, max(0, start - first) :]
+        part = x[:, max(0, start - first) :]
         begin = max(0, first - start)
-        asking[:, begin : begin + own.shape[1]] = own
+        asking[:, begin : begin + part.shape[1]] = part
         relations = recording.rows(start, end).copied(copies)
         return self.blocks[layer](asking, relations, memory), start
 
@@ -232,40 +233,40 @@ class IncrementalTransformer(EmbeddingModel):
             x = self.hook_embed(self.embedded(words[begins, t]))[:, None]
             if absolute is not None:
                 x = x + absolute[:, t : t + 1]
-            here = relations.rows(t, t + 1, length, words.device).until(t + 1)
+            row = relations.rows(t, t + 1, length, words.device).until(t + 1)
             for layer, block in enumerate(self.blocks):
                 assert isinstance(block, Block)
                 keys, values = (
-                    _grown(old, parent, own[:, :, 0])
-                    for old, own in zip(memory[layer], block.keys_and_values(x, here), strict=True)
+                    _grown(old, parent, new[:, :, 0])
+                    for old, new in zip(memory[layer], block.keys_and_values(x, row), strict=True)
                 )
                 memory[layer] = keys, values
-                x = block(x, here, (keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)))
+                x = block(x, row, (keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)))
             yield begins.nonzero()[:, 0], x
 
 
 def _grown(
     old: Float[Tensor, "pos parents head d_head"],
     parent: Int[Tensor, " words"],
-    own: Float[Tensor, "words head d_head"],
+    new: Float[Tensor, "words head d_head"],
 ) -> Float[Tensor, "pos_plus_1 words head d_head"]:
     """The memory of every word: that of its prefix (its parent), then its own newest position.
 
     It is copied only once, because copying takes time.
     """
-    out = own.new_empty((len(old) + 1, *own.shape))
+    out = new.new_empty((len(old) + 1, *new.shape))
     if len(old):
         torch.index_select(old, 1, parent, out=out[:-1])
-    out[-1] = own
+    out[-1] = new
     return out
 
 
 def _inserted(
     old: Float[Tensor, "words head key d_head"],
-    own: Float[Tensor, "rows head window d_head"],
+    new: Float[Tensor, "rows head window d_head"],
     first: int,
 ) -> Float[Tensor, "rows head key d_head"]:
     """Copies of the old keys or values; each copy gets its own new ones from ``first`` on."""
-    out = old.repeat(len(own) // len(old), 1, 1, 1)
-    out[:, :, first : first + own.shape[2]] = own
+    out = old.repeat(len(new) // len(old), 1, 1, 1)
+    out[:, :, first : first + new.shape[2]] = new
     return out

@@ -1,4 +1,4 @@
-"""Which positions may attend to which, and the softmax over those that may."""
+"""Masks: which positions may attend to which, and the softmax over those that may."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def allowed(
     Args:
         mask: "causal" key <= query, "strictly_causal" key < query, "bidirectional" every key.
         valid: False on padding, which nobody may attend to; None where there is none.
-        device: where the mask is made; that of ``valid``.
-        window: how many of the last keys may be seen; 0 means all.
+        device: the device of the mask; that of ``valid``.
+        window: the number of last keys that may be seen; 0 means all.
     """
     everything = torch.ones(1, positions, positions, dtype=torch.bool, device=device)
     if mask == "causal":

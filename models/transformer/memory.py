@@ -15,8 +15,8 @@ class Memory:
     """The keys and values of growing words, in room that is made once.
 
     Args:
-        model: with a causal mask.
-        rows: the words at the start; ``choose`` may make them more or fewer.
+        model: a Transformer with a causal mask.
+        rows: the number of words at the start; ``choose`` may make them more or fewer.
         longest: the most positions, BOS among them.
 
     Raises:
@@ -44,25 +44,25 @@ class Memory:
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows d_vocab"]:
         """Reads one more token of each word: the logits after it."""
         model, at = self.model, self.length
-        here = self._relations.rows(at, at + 1, self.longest, tokens.device).until(at + 1)
+        row = self._relations.rows(at, at + 1, self.longest, tokens.device).until(at + 1)
         x = model.hook_embed(model.embedded(tokens))[:, None]
         if self._absolute is not None:
             x = x + model.hook_pos_embed(self._absolute[:, at : at + 1])
         for keys, values, block in zip(*self._room, model.blocks, strict=True):
             assert isinstance(block, Block)
-            for kept, own in zip((keys, values), block.keys_and_values(x, here), strict=True):
-                kept[at] = own[:, :, 0]
-            seen = (kept[: at + 1].permute(1, 2, 0, 3) for kept in (keys, values))
-            x = block(x, here, tuple(seen))
+            for room, new in zip((keys, values), block.keys_and_values(x, row), strict=True):
+                room[at] = new[:, :, 0]
+            past = (room[: at + 1].permute(1, 2, 0, 3) for room in (keys, values))
+            x = block(x, row, tuple(past))
         self.length += 1
         logits: Tensor = model.unembed(model.ln_final(x))
         return logits[:, 0]
 
     def choose(self, parents: Int[Tensor, " rows"]) -> None:
-        """The words become copies of these rows. Where they stay as they are, nothing is copied."""
+        """Makes the words copies of these rows. Where they stay as they are, nothing is copied."""
         rows = self._room[0].shape[2]
         if len(parents) == rows and bool((parents == torch.arange(rows).to(parents)).all()):
             return
         old, self._room = self._room, self._made(len(parents))
-        for new, kept in zip(self._room, old, strict=True):
-            new[:, : self.length] = kept[:, : self.length].index_select(2, parents)
+        for new, part in zip(self._room, old, strict=True):
+            new[:, : self.length] = part[:, : self.length].index_select(2, parents)

@@ -76,7 +76,7 @@ class HookedTransformer(IncrementalTransformer):
     def position_embedding(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "#batch pos d_model"]:
-        """What absolute positions add to the embeddings."""
+        """The vectors that absolute positions add to the embeddings."""
         length = tokens.shape[1]
         position = torch.arange(length, device=tokens.device)[None]
         if offsets is not None:
@@ -145,12 +145,12 @@ class HookedTransformer(IncrementalTransformer):
         last = config.n_layers - 1, "attn" if config.mlp == "none" else "mlp"
         if not config.residual and (layer, part) != last:
             return None
-        way: list[str] = []
+        norms: list[str] = []
         if config.norm_placement == "sandwich" and part == "attn":
-            way.append(f"blocks.{layer}.ln1_post")
+            norms.append(f"blocks.{layer}.ln1_post")
         if config.norm_placement == "post":
-            own = ["ln1"] if config.mlp == "none" else ["ln1", "ln2"]
-            stream = [f"blocks.{k}.{name}" for k in range(config.n_layers) for name in own]
-            first = {"embed": 0, "attn": len(own) * layer, "mlp": len(own) * layer + 1}[part]
-            way += stream[first:]
-        return [*way, "ln_final"]
+            names = ["ln1"] if config.mlp == "none" else ["ln1", "ln2"]
+            stream = [f"blocks.{k}.{name}" for k in range(config.n_layers) for name in names]
+            first = {"embed": 0, "attn": len(names) * layer, "mlp": len(names) * layer + 1}[part]
+            norms += stream[first:]
+        return [*norms, "ln_final"]

@@ -80,7 +80,7 @@ def residual(
         out: hears what is added to the stream.
         norm: stands before the part, or in "post" after the sum.
         post: stands after the part; only "sandwich" has it.
-        dropout: what becomes of that which is added.
+        dropout: changes what is added to the stream.
         summed: whether the output is added to the stream; if not, it takes the stream's place.
     """
     after = placement == "post"

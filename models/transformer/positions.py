@@ -1,4 +1,4 @@
-"""How a Transformer is told the order of a word: tables, rotations, and biases."""
+"""The order of a word, as a Transformer is told it: tables, rotations, and biases."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def sinusoidal(
 def computed(
     position: Int[Tensor, "*any"], config: ModelConfig, dtype: torch.dtype
 ) -> Float[Tensor, "*any d_model"]:
-    """What absolute positions that are not learned add to the embeddings.
+    """The vectors that absolute positions add to the embeddings, where they are not learned.
 
     Appended and concatenated positions stand in the last coordinates, where the embedding is zero.
     """
     if config.positions == "appended":
-        own = position[..., None].to(dtype) / config.n_ctx
+        vectors = position[..., None].to(dtype) / config.n_ctx
     else:
         width = config.d_model - config.d_embed or config.d_model
-        own = sinusoidal(position, width, config.position_base, dtype)
-    return pad(own, (config.d_model - own.shape[-1], 0))
+        vectors = sinusoidal(position, width, config.position_base, dtype)
+    return pad(vectors, (config.d_model - vectors.shape[-1], 0))
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same

@@ -1,4 +1,4 @@
-"""What attention is told about the positions of a batch: mask, bias, rotation."""
+"""Relations of the positions of a batch, as attention is told them: mask, bias, rotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.transformer.masks import allowed
 
 @dataclass(frozen=True)
 class Relations:
-    """What attention is told about the positions of a batch; the same in every layer.
+    """Mask, bias and rotation for the positions of a batch; the same in every layer.
 
     Attributes:
         may: True where a query may attend to a key; None means causal, with padding at the right.
@@ -66,7 +66,7 @@ class Relations:
     def keys(
         self, z: Float[Tensor, "batch query head d_head"]
     ) -> Float[Tensor, "#batch query 1 1"]:
-        """How many keys each query may attend to, for the words of ``z``."""
+        """The number of keys that each query may attend to, for the words of ``z``."""
         if self.may is None:
             return torch.arange(1, z.shape[1] + 1, device=z.device).to(z)[None, :, None, None]
         keys = self.may.sum(dim=-1).to(z)[:, 0, :, None, None]

@@ -17,10 +17,10 @@ from models.languages.regular import RegularLanguage
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is known of such a language.
+    """The definition of such a language.
 
     Attributes:
-        symbols: a letter each.
+        symbols: the symbols, one letter each.
         longest: the most symbols of a word.
         rule: completes "a word is in it if it ...".
         member: whether a word, which is not empty, is in it.
@@ -51,12 +51,12 @@ def _automaton(of: Bounded) -> DFA:
 
     def state(prefix: tuple[str, ...]) -> int:
         inside = bool(prefix) and of.member(prefix)
-        more = of.symbols if len(prefix) < of.longest else ""
-        after = tuple(state((*prefix, symbol)) for symbol in more)
+        letters = of.symbols if len(prefix) < of.longest else ""
+        after = tuple(state((*prefix, symbol)) for symbol in letters)
         key = (len(prefix), inside, after)
         if key not in states:
             states[key] = len(states)
-            rows[states[key]] = dict(zip(more, after, strict=True))
+            rows[states[key]] = dict(zip(letters, after, strict=True))
             final.update({states[key]} if inside else ())
         return states[key]
 
@@ -82,7 +82,7 @@ def _balanced(word: Sequence[str]) -> bool:
 
 
 def _followed_by_a(word: Sequence[str]) -> bool:
-    return any(one == word[-1] and two == "a" for one, two in pairwise(word))
+    return any(letter == word[-1] and after == "a" for letter, after in pairwise(word))
 
 
 def _in_order(word: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ MOST_OF_A_WORD = 2**30
 
 @dataclass(frozen=True)
 class Read:
-    """What a grammar says of the prefixes of words; entry 0 is the empty prefix.
+    """A grammar's answers about the prefixes of words; entry 0 is the empty prefix.
 
     Attributes:
         ends: whether the prefix is a word.
@@ -100,7 +100,7 @@ class Charts:
         return Read(ends, follow, owed)
 
     def _cornered(self, begun: np.ndarray) -> np.ndarray:
-        """The same for what these begin with, at any depth."""
+        """The same for the nonterminals that these begin with, at any depth."""
         return np.asarray((begun[:, :, None] + self._owed_32).min(axis=1))
 
     @cached_property
@@ -108,7 +108,7 @@ class Charts:
         return self._owed.astype(np.float32)
 
     def _of_pairs(self, begun: np.ndarray) -> np.ndarray:
-        """What is still to come after each pair that begins here."""
+        """The fewest symbols that are still to come after each pair that begins here."""
         return np.asarray(
             np.stack(
                 [begun[:, wholes].min(axis=1, initial=np.inf) for wholes in self._wholes], axis=1
@@ -147,9 +147,9 @@ class Charts:
         begun = np.zeros((time + 1, count, form.size))
         begun[0, :, form.start] = 1 - form.empty
         behind = np.empty((time, count, len(form.left)))
-        found = np.zeros((count, time + 1, len(form.symbols) + 1))
-        found[:, 0, -1] = form.empty
-        found[:, 1:, -1] = whole * (1 - form.empty)
+        weights = np.zeros((count, time + 1, len(form.symbols) + 1))
+        weights[:, 0, -1] = form.empty
+        weights[:, 1:, -1] = whole * (1 - form.empty)
         into = np.zeros((len(form.right), form.size))
         into[np.arange(len(form.right)), form.right] = 1.0
         for end in range(time + 1):
@@ -157,40 +157,40 @@ class Charts:
                 came = (inside[:, :end, end - 1] * behind[:end].swapaxes(0, 1)).sum(axis=1)
                 begun[end] = came @ into
             inner = begun[end] @ self._corner
-            found[:, end, :-1] = inner @ form.symbols.T
+            weights[:, end, :-1] = inner @ form.symbols.T
             if end < time:
                 behind[end] = inner @ form.pairs.T
-        total = found.sum(axis=2, keepdims=True)
-        return np.divide(found, total, out=np.zeros_like(found), where=total > 0)
+        total = weights.sum(axis=2, keepdims=True)
+        return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
     # -- the chart ------------------------------------------------------------------------------
 
     def parts(self, symbols: np.ndarray) -> Iterator[slice]:
         """Rows that are read at once."""
-        each = max(1, symbols.shape[1]) ** 2 * max(1, len(self.form.left)) * 3
-        if each > MOST_OF_A_WORD:
+        numbers = max(1, symbols.shape[1]) ** 2 * max(1, len(self.form.left)) * 3
+        if numbers > MOST_OF_A_WORD:
             raise UserError(
                 f"a word of {symbols.shape[1]} symbols is too long for a grammar of "
                 f"{len(self.form.left)} pairs: give a shorter word"
             )
-        step = max(1, MOST_NUMBERS // each)
+        step = max(1, MOST_NUMBERS // numbers)
         for first in range(0, max(1, len(symbols)), step):
             yield slice(first, first + step)
 
     def inside(
         self, spelled: np.ndarray, pairs: np.ndarray, is_there: bool
     ) -> tuple[Float[np.ndarray, "batch begin end pairs"], Float[np.ndarray, "batch end"]]:
-        """How much of each stretch comes of the first nonterminal of each pair.
+        """The weights with which each stretch comes of the first nonterminal of each pair.
 
         Args:
-            spelled: what of each nonterminal is the symbol at each position, [batch, time,
-                nonterminals].
+            spelled: the weight with which each nonterminal is the symbol at each position, [batch,
+                time, nonterminals].
             pairs: as in the normal form.
-            is_there: say only 1 or 0, whether there is any.
+            is_there: whether a weight is only 1 or 0: is there any, or none?
 
         Returns:
-            The chart: [begin, end - 1] is the stretch from ``begin`` up to ``end``. And how much of
-            each prefix comes of the start.
+            The chart: [begin, end - 1] is the stretch from ``begin`` up to ``end``. And the
+            weights with which each prefix comes of the start.
         """
         form, (count, time) = self.form, spelled.shape[:2]
         first = np.zeros((count, time, time, len(form.left)), spelled.dtype)
@@ -203,14 +203,14 @@ class Charts:
                 cell = spelled
             else:
                 # Of all cuts: from begin up to the cut, and from the cut on.
-                made = np.empty((count, len(begins), len(form.left)), spelled.dtype)
+                sums = np.empty((count, len(begins), len(form.left)), spelled.dtype)
                 for begin, end in zip(begins, ends, strict=True):
-                    made[:, begin] = np.einsum(
+                    sums[:, begin] = np.einsum(
                         "bcp,bcp->bp",
                         first[:, begin, begin:end],
                         second[:, end, begin + 1 : end + 1],
                     )
-                cell = made @ pairs
+                cell = sums @ pairs
                 if is_there:
                     cell = (cell > 0).astype(spelled.dtype)
             first[:, begins, ends] = cell[..., form.left]

@@ -39,7 +39,7 @@ class ContextFreeLanguage(DrawnLanguage):
     def __init__(self, name: str, grammar: Grammar, rule: str | None = None) -> None:
         """
         Args:
-            rule: what its words are, in words; see ``FormalLanguage.rule``.
+            rule: a description of its words; see ``FormalLanguage.rule``.
         """
         self.name = name
         self.rule = rule
@@ -65,7 +65,7 @@ class ContextFreeLanguage(DrawnLanguage):
         return tuple(str(rule) for rule in self.grammar.productions)
 
     def stacks(self, word: Sequence[str]) -> list[str] | None:
-        """Along the first derivation of the word; None too where that is too deep to be told."""
+        """The stacks along the first derivation; None too where that is too deep to be told."""
         try:
             tree = next(self.trees(word), None)
             return None if tree is None else [" ".join(stack) for stack in tree.stacks()]
@@ -77,15 +77,15 @@ class ContextFreeLanguage(DrawnLanguage):
         return np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -1)
 
     def _read(self, words: Words) -> Read:
-        """What the grammar says of every prefix; words that are there twice are read once."""
+        """The grammar's answers at every prefix; words that are there twice are read once."""
         numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
-        read, back = self._charts.read(numbers), back.ravel()
-        return Read(read.ends[back], read.follow[back], read.owed[back])
+        answers, back = self._charts.read(numbers), back.ravel()
+        return Read(answers.ends[back], answers.follow[back], answers.owed[back])
 
-    def _allowed(self, read: Read) -> np.ndarray:
-        allowed = np.zeros((*read.ends.shape, len(self.vocabulary)), dtype=bool)
-        allowed[..., END_ID] = read.ends
-        allowed[..., FIRST_SYMBOL_ID:] = read.follow
+    def _allowed(self, answers: Read) -> np.ndarray:
+        allowed = np.zeros((*answers.ends.shape, len(self.vocabulary)), dtype=bool)
+        allowed[..., END_ID] = answers.ends
+        allowed[..., FIRST_SYMBOL_ID:] = answers.follow
         return allowed
 
     def allowed(self, words: Words) -> np.ndarray:
@@ -97,23 +97,23 @@ class ContextFreeLanguage(DrawnLanguage):
         return np.asarray(ends[np.arange(len(words)), words.lengths])
 
     def trace(self, words: Words) -> dict[str, np.ndarray]:
-        read = self._read(words)
-        valid = np.isfinite(read.owed)
+        answers = self._read(words)
+        valid = np.isfinite(answers.owed)
         return {
-            "remaining": np.where(valid, read.owed, 0).astype(np.int64),
-            "next": self._numbered(self._allowed(read)),
+            "remaining": np.where(valid, answers.owed, 0).astype(np.int64),
+            "next": self._numbered(self._allowed(answers)),
             "valid": valid.astype(np.int64),
         }
 
     def next_probabilities(
         self, words: Words, shares: Float[np.ndarray, " longest_plus_1"] | None = None
     ) -> Float[np.ndarray, "batch time_plus_1 vocabulary"]:
-        """As in ``FormalLanguage``; without ``shares``, in the words of all lengths that the
-        grammar makes."""
+        """Probabilities as in ``FormalLanguage``; without ``shares``, in the words of all lengths
+        that the grammar makes."""
         if shares is not None:
-            found = super().next_probabilities(words, shares)
-            assert found is not None
-            return found
+            probabilities = super().next_probabilities(words, shares)
+            assert probabilities is not None
+            return probabilities
         return self._of_charts(words, self._charts.next)
 
     def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray:
@@ -122,14 +122,14 @@ class ContextFreeLanguage(DrawnLanguage):
 
     def _of_charts(self, words: Words, next_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
-        found = next_of(numbers)[back.ravel()]
-        probabilities = np.zeros((*found.shape[:2], len(self.vocabulary)))
-        probabilities[..., END_ID] = found[..., -1]
-        probabilities[..., FIRST_SYMBOL_ID:] = found[..., :-1]
+        chances = next_of(numbers)[back.ravel()]
+        probabilities = np.zeros((*chances.shape[:2], len(self.vocabulary)))
+        probabilities[..., END_ID] = chances[..., -1]
+        probabilities[..., FIRST_SYMBOL_ID:] = chances[..., :-1]
         return probabilities
 
     def probability(self, word: Sequence[str]) -> float:
-        """How likely the grammar makes the word, by all its derivations together."""
+        """The probability that the grammar makes the word, by all its derivations together."""
         words = self.vocabulary.words([word])
         after = self.next_probabilities(words)[0]
         tokens = [*words.ids[0].tolist(), END_ID]
@@ -154,8 +154,8 @@ class ContextFreeLanguage(DrawnLanguage):
         bits = self._bits(allowed)
         number = np.searchsorted(self._known_bits, bits)
         number = np.minimum(number, len(self._known_bits) - 1)
-        known = self._known_bits[number] == bits
-        return np.where(known, self._known_numbers[number], bits + len(self._known_bits))
+        match = self._known_bits[number] == bits
+        return np.where(match, self._known_numbers[number], bits + len(self._known_bits))
 
     def _bits(self, allowed: np.ndarray) -> np.ndarray:
         """A number for each set of tokens, 0 for none: the exclusive or of random numbers, one for
@@ -169,9 +169,9 @@ class ContextFreeLanguage(DrawnLanguage):
         lengths = [n for n in range(1, EXPLORED + 1) if self._has_member(n)]
         rows = np.repeat(np.array(lengths, np.int64), EXPLORED_WORDS // max(1, len(lengths)))
         words = self._members(np.random.default_rng(0), rows)
-        read = self._read(words)
-        inside = np.arange(read.ends.shape[1]) <= words.lengths[:, None]
-        bits = np.where(inside, self._bits(self._allowed(read)), 0)
+        answers = self._read(words)
+        inside = np.arange(answers.ends.shape[1]) <= words.lengths[:, None]
+        bits = np.where(inside, self._bits(self._allowed(answers)), 0)
         return list(dict.fromkeys([0, *bits.T.ravel().tolist()]))
 
     @cached_property
@@ -201,5 +201,5 @@ class ContextFreeLanguage(DrawnLanguage):
         return self._by_length.has(length)
 
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """Drawn by the weights of the grammar, from its words of these lengths."""
+        """Draws words of these lengths by the weights of the grammar."""
         return Words.of_rows(self._by_length.draw(rng, lengths) + FIRST_SYMBOL_ID, lengths)

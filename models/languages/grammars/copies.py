@@ -23,17 +23,17 @@ def copying(symbols: Sequence[str], between: str = "", in_order: bool = False) -
         between: a symbol between the word and its copy.
         in_order: whether the copies are sorted by the order of the symbols.
     """
-    every = list(enumerate(symbols))
-    rules = [f"S -> {s!r} X{i} T" for i, s in every] + [f"S -> {s!r} Y{i}" for i, s in every]
-    rules += [f"T -> {s!r} X{i} T" for i, s in every] + [f"T -> {s!r} Y{i}" for i, s in every]
-    rules += [f"X{i} {s!r} -> {s!r} X{i}" for i, _ in every for s in symbols]
-    for (i, _), (j, s) in product(every, repeat=2):
+    pairs = list(enumerate(symbols))
+    rules = [f"S -> {s!r} X{i} T" for i, s in pairs] + [f"S -> {s!r} Y{i}" for i, s in pairs]
+    rules += [f"T -> {s!r} X{i} T" for i, s in pairs] + [f"T -> {s!r} Y{i}" for i, s in pairs]
+    rules += [f"X{i} {s!r} -> {s!r} X{i}" for i, _ in pairs for s in symbols]
+    for (i, _), (j, s) in product(pairs, repeat=2):
         if i <= j or not in_order:
             rules.append(f"X{i} Y{j} -> Y{i} {s!r}")
         else:
             rules += [f"X{i} Y{j} -> X{j} Y{i}", f"X{i} X{j} -> X{j} X{i}"]
     middle = f"{between!r} " if between else ""
-    return (*rules, *(f"Y{i} -> {middle}{s!r}" for i, s in every))
+    return (*rules, *(f"Y{i} -> {middle}{s!r}" for i, s in pairs))
 
 
 class CopyLanguage(DrawnLanguage):
@@ -69,11 +69,11 @@ class CopyLanguage(DrawnLanguage):
         ids, time = words.ids, words.ids.shape[1]
         least = np.broadcast_to(np.maximum(np.arange(time + 1), 1), (len(words), time + 1)).copy()
         for half in range(time - 1, 0, -1):
-            alike = np.logical_and.accumulate(ids[:, half:] == ids[:, : time - half], axis=1)
-            alike = np.pad(alike, ((0, 0), (1, 0)), constant_values=True)  # prefixes from half on
+            match = np.logical_and.accumulate(ids[:, half:] == ids[:, : time - half], axis=1)
+            match = np.pad(match, ((0, 0), (1, 0)), constant_values=True)  # prefixes from half on
             ends = np.arange(half, time + 1)
-            here = alike & (ends <= 2 * half)
-            least[:, half:] = np.where(here, half, least[:, half:])
+            valid = match & (ends <= 2 * half)
+            least[:, half:] = np.where(valid, half, least[:, half:])
         return least
 
     def allowed(self, words: Words) -> np.ndarray:
@@ -105,9 +105,9 @@ class CopyLanguage(DrawnLanguage):
         return Words.of_rows(np.take_along_axis(ids, at - np.where(at < half, 0, half), 1), lengths)
 
     def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray:
-        """In the first half each symbol is as likely as another, in the second half one is."""
+        """Weights: even over the symbols in the first half, all on one symbol in the second."""
         size, time = len(self.vocabulary.symbols), words.ids.shape[1]
-        found = np.zeros((len(words), time + 1, len(self.vocabulary)))
+        weights = np.zeros((len(words), time + 1, len(self.vocabulary)))
         rows = np.arange(len(words))
         for length in np.flatnonzero(shares).tolist():
             half = length // 2
@@ -117,12 +117,12 @@ class CopyLanguage(DrawnLanguage):
                     begins &= words.ids[:, at - 1] == words.ids[:, at - 1 - half]
                 share = shares[length] * begins * (1.0 / size) ** min(at, half)
                 if at == length:
-                    found[:, at, END_ID] += share
+                    weights[:, at, END_ID] += share
                 elif at < half:
-                    found[:, at, FIRST_SYMBOL_ID:] += share[:, None] / size
+                    weights[:, at, FIRST_SYMBOL_ID:] += share[:, None] / size
                 else:
-                    found[rows, at, words.ids[:, at - half]] += share
-        return found
+                    weights[rows, at, words.ids[:, at - half]] += share
+        return weights
 
     def _unlike(self, word: Word) -> list[tuple[int, int]]:
         """The pairs of positions that should be alike and are not."""
@@ -132,12 +132,12 @@ class CopyLanguage(DrawnLanguage):
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
         changed = list(word)
         for pair in self._unlike(word):
-            kept = 0 if rng is None else int(rng.integers(2))
-            changed[pair[1 - kept]] = word[pair[kept]]
+            side = 0 if rng is None else int(rng.integers(2))
+            changed[pair[1 - side]] = word[pair[side]]
         return tuple(changed)
 
     def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
         pairs = self._unlike(word)
         if 2 ** len(pairs) > MOST_REPAIRS:
             return None
-        return tuple(sorted(tuple(sorted(each)) for each in product(*pairs)))
+        return tuple(sorted(tuple(sorted(choice)) for choice in product(*pairs)))

@@ -44,7 +44,7 @@ class DrawnLanguage(FormalLanguage):
 
     @cached_property
     def _others(self) -> dict[int, bool]:
-        """Which lengths have words outside the language, as far as somebody asked."""
+        """Whether a length has words outside the language; only lengths that were asked for."""
         return {}
 
     def _has_other(self, length: int) -> bool:
@@ -78,13 +78,13 @@ class DrawnLanguage(FormalLanguage):
                 return self.vocabulary.decode(nearby.ids[row])
         raise LookupError(f"no word outside {self.name} is near {' '.join(word)!r}")
 
-    def _nearest_or(self, known: Word | None, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest member where few enough words must be looked at, else a known member, or one
-        that is drawn."""
-        if known is None:
+    def _nearest_or(self, spare: Word | None, word: Word, rng: np.random.Generator | None) -> Word:
+        """The nearest member where few enough words must be looked at, else ``spare``, a known
+        member, or one that is drawn."""
+        if spare is None:
             drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            known = self.vocabulary.decode(drawn.ids[0])
-        distance = sum(a != b for a, b in zip(word, known, strict=True))
+            spare = self.vocabulary.decode(drawn.ids[0])
+        distance = sum(a != b for a, b in zip(word, spare, strict=True))
         for changes, nearby in enumerate(self._near(word), 1):
             if changes >= distance and rng is None:
                 break
@@ -92,24 +92,24 @@ class DrawnLanguage(FormalLanguage):
             if len(inside):
                 row = inside[0] if rng is None else rng.choice(inside)
                 return self.vocabulary.decode(nearby.ids[row])
-        return known
+        return spare
 
     def _near(self, word: Word) -> Iterator[Words]:
         """All words that differ in one symbol, then in two, and so on, while they are not many."""
         ids = self.vocabulary.words([word]).ids[0]
-        others = len(self.vocabulary.symbols) - 1
+        rest = len(self.vocabulary.symbols) - 1
         for changes in range(1, len(word) + 1):
             places = list(combinations(range(len(word)), changes))
-            if len(places) * others**changes > MOST_TRIED:
+            if len(places) * rest**changes > MOST_TRIED:
                 return
-            shifts = np.array(list(product(range(1, others + 1), repeat=changes)))
+            shifts = np.array(list(product(range(1, rest + 1), repeat=changes)))
             if not len(shifts):
                 return
             rows = np.repeat(ids[None], len(places) * len(shifts), axis=0)
             at = np.repeat(np.array(places), len(shifts), axis=0)
             by = np.tile(shifts, (len(places), 1))
-            here = np.arange(len(rows))[:, None]
-            rows[here, at] = self._shifted(rows[here, at], by)
+            index = np.arange(len(rows))[:, None]
+            rows[index, at] = self._shifted(rows[index, at], by)
             yield Words(rows, np.full(len(rows), len(word)))
 
     def _shifted(self, ids: np.ndarray, by: np.ndarray) -> np.ndarray:
@@ -127,12 +127,12 @@ class DrawnLanguage(FormalLanguage):
 
     def _changed(self, rng: np.random.Generator, words: Words) -> Words:
         """The words with one substitution in each."""
-        rows, others = np.arange(len(words)), len(self.vocabulary.symbols) - 1
-        if not len(rows) or not others:
+        rows, rest = np.arange(len(words)), len(self.vocabulary.symbols) - 1
+        if not len(rows) or not rest:
             return words
         at = (rng.random(len(rows)) * words.lengths).astype(np.int64)
         ids = words.ids.copy()
-        ids[rows, at] = self._shifted(ids[rows, at], rng.integers(1, others + 1, size=len(rows)))
+        ids[rows, at] = self._shifted(ids[rows, at], rng.integers(1, rest + 1, size=len(rows)))
         return Words(ids, words.lengths)
 
     def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
@@ -174,11 +174,11 @@ class DrawnLanguage(FormalLanguage):
         goal = some.ids[np.flatnonzero(~self.labels(some))[0]]
         at = self._members(rng, np.array([length])).ids[0]
         differ = rng.permutation(np.flatnonzero(goal != at))
-        way = np.repeat(at[None], len(differ), axis=0)
+        path = np.repeat(at[None], len(differ), axis=0)
         for step, position in enumerate(differ):
-            way[step:, position] = goal[position]
-        outside = ~self.labels(Words(way, np.full(len(way), length)))
-        return np.asarray(way[np.flatnonzero(outside)[0]])
+            path[step:, position] = goal[position]
+        outside = ~self.labels(Words(path, np.full(len(path), length)))
+        return np.asarray(path[np.flatnonzero(outside)[0]])
 
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members; and others, half of them near misses, half random symbols.
@@ -193,19 +193,19 @@ class DrawnLanguage(FormalLanguage):
         random = ~labels & ~missing
         for _ in range(TRIES):
             rows = np.flatnonzero(random)
-            again = rows[self.labels(Words.of_rows(ids[rows], lengths[rows]))]
+            hits = rows[self.labels(Words.of_rows(ids[rows], lengths[rows]))]
             random[:] = False
-            random[again] = True
-            if not len(again):
+            random[hits] = True
+            if not len(hits):
                 break
-            drawn = self._random(rng, lengths[again]).ids
-            ids[again, : drawn.shape[1]] = drawn
+            drawn = self._random(rng, lengths[hits]).ids
+            ids[hits, : drawn.shape[1]] = drawn
         missing |= random
-        for rows, made in (
+        for rows, source in (
             (np.flatnonzero(labels), self._members),
             (np.flatnonzero(missing), self.near_misses),
         ):
             if len(rows):
-                drawn = made(rng, lengths[rows]).ids
+                drawn = source(rng, lengths[rows]).ids
                 ids[rows, : drawn.shape[1]] = drawn
         return Words.of_rows(ids, lengths)

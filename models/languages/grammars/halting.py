@@ -18,12 +18,12 @@ from models.languages.language import ChomskyType, VariableKind
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 LONGEST_RUN = (0, 1, 6, 21, 107)
-"""By the number of states, the most steps of a machine that halts."""
+"""The most steps of a machine that halts, by its number of states."""
 MOST_STATES = len(LONGEST_RUN) - 1
 STATES = "ABCD"
 SYMBOLS = ("0", "1", "L", "R", *STATES, "H")
 OPEN = -1
-"""In place of a part of the table that is not written."""
+"""The number in place of a part of the table that is not written."""
 CLASSES = (range(2), range(2, 4), range(4, 9))
 """The symbols that may stand at the first, second and third place of an entry, by number."""
 HALT = 8
@@ -122,7 +122,7 @@ class HaltingLanguage(DrawnLanguage):
         flat = np.where(formed[..., None], tables, OPEN).reshape(-1, tables.shape[-1])
         different, back = np.unique(flat, axis=0, return_inverse=True)
         steps, outcome, _ = (
-            each[back.ravel()].reshape(formed.shape) for each in self._run(different)
+            values[back.ravel()].reshape(formed.shape) for values in self._run(different)
         )
         return tables, steps, outcome, formed
 
@@ -132,22 +132,22 @@ class HaltingLanguage(DrawnLanguage):
         allowed = np.zeros((*valid.shape, len(self.vocabulary)), dtype=bool)
         at = np.arange(valid.shape[1])
         states = at // 6
-        needed = np.where(tables >= 4, tables - 3, 0)
-        needed = np.where(tables == HALT, 0, needed).max(axis=2)
+        highest = np.where(tables >= 4, tables - 3, 0)
+        highest = np.where(tables == HALT, 0, highest).max(axis=2)
         complete = (at % 6 == 0) & (at > 0)
-        allowed[..., END_ID] = valid & complete & (outcome == 1) & (needed <= states)
+        allowed[..., END_ID] = valid & complete & (outcome == 1) & (highest <= states)
         for place, choices in enumerate(CLASSES):
-            here = np.flatnonzero((at % 3 == place) & (at < 6 * MOST_STATES))
+            slots = np.flatnonzero((at % 3 == place) & (at < 6 * MOST_STATES))
             for number in choices:
-                after = tables[:, here].copy()
-                after[:, np.arange(len(here)), here] = number
-                follows = valid[:, here]
+                after = tables[:, slots].copy()
+                after[:, np.arange(len(slots)), slots] = number
+                follows = valid[:, slots]
                 if place == 2:  # an entry becomes whole, and the machine goes on
                     flat = np.where(follows[..., None], after, OPEN).reshape(-1, after.shape[2])
                     different, back = np.unique(flat, axis=0, return_inverse=True)
                     came = self._run(different)[1][back.ravel()].reshape(follows.shape)
                     follows = follows & (came != 2) & self._can_end(after, came)
-                allowed[:, here, FIRST_SYMBOL_ID + number] = follows
+                allowed[:, slots, FIRST_SYMBOL_ID + number] = follows
         return allowed
 
     def _can_end(self, tables: np.ndarray, outcome: np.ndarray) -> np.ndarray:
@@ -169,19 +169,19 @@ class HaltingLanguage(DrawnLanguage):
         low, high = (np.array([f(c) for c in CLASSES])[place] for f in (min, max))
         formed = ((numbers >= low) & (numbers <= high) | (numbers == OPEN)).all(axis=1)
         states = words.lengths // 6
-        named = np.where((numbers >= 4) & (numbers < HALT), numbers - 3, 0).max(axis=1)
+        highest = np.where((numbers >= 4) & (numbers < HALT), numbers - 3, 0).max(axis=1)
         formed &= (words.lengths % 6 == 0) & (states > 0) & (states <= MOST_STATES)
-        formed &= named <= states
+        formed &= highest <= states
         outcome = self._run(np.where(formed[:, None], numbers, OPEN))[1]
         return formed & (outcome == 1)
 
     def substitution_effects(self, word: Sequence[str]) -> np.ndarray:
-        """As in ``FormalLanguage``, of the substitutions that leave a table: any other symbol would
-        break its form, wherever it stood."""
+        """Effects as in ``FormalLanguage``, of the substitutions that leave a table: any other
+        symbol would break its form, wherever it stood."""
         effects, before = np.zeros(len(word)), self.contains(word)
         for at in range(len(word)):
-            others = [s for s in self._choices(len(word), at) if s != word[at]]
-            turned = [self.contains((*word[:at], s, *word[at + 1 :])) != before for s in others]
+            symbols = [s for s in self._choices(len(word), at) if s != word[at]]
+            turned = [self.contains((*word[:at], s, *word[at + 1 :])) != before for s in symbols]
             effects[at] = np.mean(turned) if turned else 0.0
         return effects
 
@@ -207,8 +207,8 @@ class HaltingLanguage(DrawnLanguage):
         table = np.full((1, 6 * MOST_STATES), OPEN)
         table[0, : len(word)] = [SYMBOLS.index(symbol) for symbol in word]
         table[0, list(places)] = OPEN
-        found = self._filled(table, len(word), rng)
-        return None if found is None else tuple(SYMBOLS[number] for number in found)
+        numbers = self._filled(table, len(word), rng)
+        return None if numbers is None else tuple(SYMBOLS[number] for number in numbers)
 
     def _filled(
         self, table: np.ndarray, length: int, rng: np.random.Generator | None
@@ -226,35 +226,35 @@ class HaltingLanguage(DrawnLanguage):
                     filled[at] = SYMBOLS.index(choices[pick])
             return filled
         at = 3 * int(entry[0])
-        written = table[0, at : at + 3]
-        options = [CLASSES[i] if written[i] == OPEN else [written[i]] for i in range(2)]
-        ends = [HALT] if written[2] == OPEN else [written[2]]
-        ways = list(product(*options, ends))
-        for way in ways if rng is None else [ways[i] for i in rng.permutation(len(ways))]:
-            tried = table.copy()
-            tried[0, at : at + 3] = way
-            if (found := self._filled(tried, length, rng)) is not None:
-                return found
+        row = table[0, at : at + 3]
+        options = [CLASSES[i] if row[i] == OPEN else [row[i]] for i in range(2)]
+        ends = [HALT] if row[2] == OPEN else [row[2]]
+        fills = list(product(*options, ends))
+        for fill in fills if rng is None else [fills[i] for i in rng.permutation(len(fills))]:
+            trial = table.copy()
+            trial[0, at : at + 3] = fill
+            if (result := self._filled(trial, length, rng)) is not None:
+                return result
         return None
 
     def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
-        """What does not fit must be changed; if that is not enough, one place more is."""
+        """The places that do not fit; if a change of these is not enough, one place more."""
         broken = self._open(word)
         if self._halting(word, broken, None) is not None:
             return (broken,)
-        others = (at for at in range(len(word)) if at not in broken)
-        sets = (tuple(sorted((*broken, at))) for at in others)
-        return tuple(sorted(each for each in sets if self._halting(word, each, None) is not None))
+        rest = (at for at in range(len(word)) if at not in broken)
+        sets = (tuple(sorted((*broken, at))) for at in rest)
+        return tuple(sorted(fix for fix in sets if self._halting(word, fix, None) is not None))
 
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
         sets = self._repairs(word) or ()
         chosen = sets[0 if rng is None else int(rng.integers(len(sets)))]
-        found = self._halting(word, chosen, rng)
-        assert found is not None
-        return found
+        member = self._halting(word, chosen, rng)
+        assert member is not None
+        return member
 
     def _near(self, word: Word) -> Iterator[Words]:
-        """First the tables that differ in one symbol."""
+        """The tables that differ in one symbol come first."""
         tables = [
             (*word[:at], symbol, *word[at + 1 :])
             for at in range(len(word))

@@ -1,4 +1,4 @@
-"""How likely a grammar makes words of each length, and words of a length, drawn by its weights."""
+"""Weights of a grammar's words by their length, and words of a length, drawn by these weights."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ class ByLength:
 
     @cached_property
     def scale(self) -> float:
-        """By how much longer words are rarer, symbol by symbol. Without it the weights of long
-        words would be too small for a number."""
-        found = self._grown(np.zeros((1, self.form.size)), 64, 1.0)[:, self.form.start]
-        lengths = np.flatnonzero(found > 0)
+        """The factor by which words are rarer with each further symbol. Without it the weights of
+        long words would be too small for a number."""
+        weights = self._grown(np.zeros((1, self.form.size)), 64, 1.0)[:, self.form.start]
+        lengths = np.flatnonzero(weights > 0)
         if len(lengths) < 2:
             return 1.0
         first, last = lengths[len(lengths) // 2 - 1], lengths[-1]
-        return float((found[first] / found[last]) ** (1 / (last - first)))
+        return float((weights[first] / weights[last]) ** (1 / (last - first)))
 
-    def _grown(self, known: np.ndarray, longest: int, scale: float) -> np.ndarray:
+    def _grown(self, start: np.ndarray, longest: int, scale: float) -> np.ndarray:
         """The weight with which each nonterminal makes a word of each length, [length, ...]."""
-        form, rows = self.form, list(known)
-        for length in range(len(known), longest + 1):
+        form, rows = self.form, list(start)
+        for length in range(len(start), longest + 1):
             if length == 1:
                 rows.append(form.symbols.sum(axis=0) * scale)
                 continue
             shorter = np.array(rows)
-            both = shorter[1:, form.left] * shorter[:0:-1, form.right]
-            rows.append(both.sum(axis=0) @ form.pairs)
+            pairs = shorter[1:, form.left] * shorter[:0:-1, form.right]
+            rows.append(pairs.sum(axis=0) @ form.pairs)
         return np.array(rows)
 
     def weights(self, longest: int) -> Float[np.ndarray, "lengths nonterminals"]:
@@ -61,7 +61,7 @@ class ByLength:
         return bool(self._may(length)[length, self.form.start])
 
     def _may(self, longest: int) -> np.ndarray:
-        """As ``weights``, but only whether there is any: without rounding."""
+        """Whether each of the ``weights`` is above 0, without rounding."""
         form = self.form
         with _growing:
             rows = list(self._possible)
@@ -70,8 +70,8 @@ class ByLength:
                     rows.append(np.asarray((form.symbols > 0).any(axis=0)))
                     continue
                 shorter = np.array(rows)
-                both = (shorter[1:, form.left] & shorter[:0:-1, form.right]).any(axis=0)
-                rows.append(np.asarray((form.pairs[both] > 0).any(axis=0)))
+                pairs = (shorter[1:, form.left] & shorter[:0:-1, form.right]).any(axis=0)
+                rows.append(np.asarray((form.pairs[pairs] > 0).any(axis=0)))
             self._possible = np.array(rows)
             return self._possible
 
@@ -94,7 +94,7 @@ class ByLength:
             at = spelled[:, part[single]]
             pick = rng.random(at.shape[1]) * at[-1]
             words[row[single], begin[single]] = (at <= pick).sum(axis=0)
-            row, begin, size, part = (each[~single] for each in (row, begin, size, part))
+            row, begin, size, part = (values[~single] for values in (row, begin, size, part))
             if not len(row):
                 break
             kinds, which = np.unique(np.stack([size, part]), axis=1, return_inverse=True)
@@ -116,47 +116,47 @@ class ByLength:
         """Draws the pair that a nonterminal becomes, and how long the first of the two is."""
         pairs = np.flatnonzero(self.form.pairs[:, whole])
         left, right = self.form.left[pairs], self.form.right[pairs]
-        ways = weights[1:length, left] * weights[length - 1 : 0 : -1, right]
-        share = np.cumsum((ways * self.form.pairs[pairs, whole]).ravel())
+        products = weights[1:length, left] * weights[length - 1 : 0 : -1, right]
+        share = np.cumsum((products * self.form.pairs[pairs, whole]).ravel())
         drawn = np.searchsorted(share, rng.random(count) * share[-1], side="right")
         cut, which = np.divmod(drawn, len(pairs))
         return pairs[which], cut + 1
 
 
 class Remainders:
-    """What may come next in words whose length is drawn before the word is.
+    """Weights of the next symbols in words whose length is drawn before the word is.
 
-    As in ``Charts.next``, but each weight is known apart for every number of symbols that are still
-    to come. So the words of each length count as often as their length is drawn.
+    They are those of ``Charts.next``, but each weight is known apart for every number of symbols
+    that are still to come. So the words of each length count as often as their length is drawn.
 
     Args:
-        shares: how likely each length is drawn, from 0 on; a length with no word is never drawn.
+        shares: the probability of each length, from 0 on; a length with no word is never drawn.
     """
 
     def __init__(self, charts: Charts, by_length: ByLength, shares: np.ndarray) -> None:
         self.form, self.charts = charts.form, charts
         self.longest = len(shares) - 1
-        made = by_length.weights(self.longest)
-        of_length = made[:, self.form.start]
+        weights = by_length.weights(self.longest)
+        of_length = weights[:, self.form.start]
         self._each = np.divide(shares, of_length, out=np.zeros_like(of_length), where=of_length > 0)
         self._unit = by_length.scale
-        self._corner = self._corners(made)
+        self._corner = self._corners(weights)
 
-    def _corners(self, made: np.ndarray) -> Float[np.ndarray, "remaining whole beginning"]:
-        """How likely a nonterminal begins with another one, so many symbols before its end."""
+    def _corners(self, weights: np.ndarray) -> Float[np.ndarray, "remaining whole beginning"]:
+        """Weights of a nonterminal's beginning with another one, so many symbols before its end."""
         form = self.form
         steps = np.zeros((self.longest + 1, form.size, form.size))
         for length in range(1, self.longest + 1):
-            weight = form.pairs * made[length, form.right][:, None]  # [pairs, whole]
+            weight = form.pairs * weights[length, form.right][:, None]  # [pairs, whole]
             np.add.at(steps[length].T, form.left, weight)
-        found = np.zeros_like(steps)
-        found[0] = np.eye(form.size)
-        for left in range(1, self.longest + 1):
+        corners = np.zeros_like(steps)
+        corners[0] = np.eye(form.size)
+        for rest in range(1, self.longest + 1):
             # One step down, then the rest of the way: of each first step's length.
-            found[left] = np.einsum(
-                "nwm,nmb->wb", steps[1 : left + 1], found[left - 1 :: -1][:left]
+            corners[rest] = np.einsum(
+                "nwm,nmb->wb", steps[1 : rest + 1], corners[rest - 1 :: -1][:rest]
             )
-        return found
+        return corners
 
     def next(
         self, symbols: Int[np.ndarray, "batch time"]
@@ -165,8 +165,8 @@ class Remainders:
 
         Each position has a unit of its own.
         """
-        each = (symbols.shape[1] + 1) * (self.longest + 1) * max(self.form.size, 1)
-        step = max(1, AT_ONCE // each)
+        numbers = (symbols.shape[1] + 1) * (self.longest + 1) * max(self.form.size, 1)
+        step = max(1, AT_ONCE // numbers)
         parts = [
             self._next(symbols[rows][first : first + step])
             for rows in self.charts.parts(symbols)
@@ -181,22 +181,22 @@ class Remainders:
         begun = np.zeros((min(time, most) + 1, count, most, form.size))
         begun[0, :, 0, form.start] = 1.0
         behind = np.empty((time, count, most, len(form.left)))
-        found = np.zeros((count, time + 1, len(form.symbols) + 1))
+        weights = np.zeros((count, time + 1, len(form.symbols) + 1))
         into = np.zeros((len(form.right), form.size))
         into[np.arange(len(form.right)), form.right] = 1.0
         for end in range(min(time, self.longest) + 1):
             if end:
                 came = np.einsum("bnp,nbrp->brp", inside[:, :end, end - 1], behind[:end])
                 begun[end] = came @ into
-                found[:, end, -1] = whole[:, end - 1] * self._each[end]
+                weights[:, end, -1] = whole[:, end - 1] * self._each[end]
             room = self.longest - end  # symbols that may still come
             inner = np.zeros((count, most, form.size))
-            for left in range(room):
-                inner[:, left:room] += begun[end][:, : room - left] @ self._corner[left]
+            for rest in range(room):
+                inner[:, rest:room] += begun[end][:, : room - rest] @ self._corner[rest]
             # A symbol here, and so many after it.
             total = self._each[end + 1 : end + 1 + room]
-            ways = np.einsum("brn,r->bn", inner[:, :room], total)
-            found[:, end, :-1] = ways @ form.symbols.T * self._unit
+            sums = np.einsum("brn,r->bn", inner[:, :room], total)
+            weights[:, end, :-1] = sums @ form.symbols.T * self._unit
             if end < time:
                 behind[end] = inner @ form.pairs.T
-        return found
+        return weights

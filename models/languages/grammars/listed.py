@@ -118,7 +118,7 @@ class CrossedLanguage(_ListedLanguage):
     def members_of(self, length: int) -> np.ndarray:
         half, odd = divmod(length, 2)
         sizes = [(n, half - n, n, half - n) for n in range(1, half)] if not odd else []
-        rows = [np.repeat(np.arange(4), each) for each in sizes]
+        rows = [np.repeat(np.arange(4), counts) for counts in sizes]
         return np.array(rows, dtype=np.int64).reshape(len(rows), length) + FIRST_SYMBOL_ID
 
 
@@ -154,7 +154,7 @@ class PowersLanguage(_ListedLanguage):
         )
 
     def _counted(self, words: Words) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each prefix: how many a, how many up to the next power of two, and is it without b."""
+        """The a of each prefix, those missing up to the next power of two, and is it without b?"""
         is_a = words.ids == FIRST_SYMBOL_ID
         count = np.pad(np.cumsum(is_a & words.mask, axis=1), ((0, 0), (1, 0)))
         clean = np.logical_and.accumulate(is_a | ~words.mask, axis=1)

@@ -28,9 +28,9 @@ class NormalForm:
     Attributes:
         start: the number of the nonterminal that a word comes of.
         left: the first nonterminal of each pair.
-        right: the second one.
+        right: the second nonterminal of each pair.
         pairs: the probability with which a nonterminal becomes a pair.
-        symbols: and a single symbol.
+        symbols: the probability with which a nonterminal becomes a single symbol.
         empty: the probability of the empty word.
     """
 
@@ -43,11 +43,11 @@ class NormalForm:
 
     @property
     def size(self) -> int:
-        """How many nonterminals there are."""
+        """The number of nonterminals."""
         return self.pairs.shape[1]
 
     def corner(self) -> Float[np.ndarray, "nonterminals nonterminals"]:
-        """How likely a nonterminal begins with another one, at any depth, [whole, beginning].
+        """Weights of a nonterminal's beginning with another one, at any depth, [whole, beginning].
 
         Itself counts too. Beginnings at several depths are added up, so a value may be above 1.
         """
@@ -59,10 +59,10 @@ class NormalForm:
         """The fewest symbols that come of each nonterminal."""
         fewest = np.where((self.symbols > 0).any(axis=0), 1.0, np.inf)
         while True:
-            both = np.where(
+            sums = np.where(
                 self.pairs > 0, (fewest[self.left] + fewest[self.right])[:, None], np.inf
             )
-            shorter = np.minimum(fewest, both.min(axis=0, initial=np.inf))
+            shorter = np.minimum(fewest, sums.min(axis=0, initial=np.inf))
             if (shorter == fewest).all():
                 return fewest
             fewest = shorter
@@ -94,14 +94,14 @@ def normal_form(grammar: Grammar) -> NormalForm:
     chain *= per[:, None] * some
     chained = np.linalg.inv(np.eye(rules.size) - chain) * _reached(chain > 0)
     kinds, which = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
-    made = np.zeros((kinds.shape[1], rules.size))
-    np.add.at(made, (which.ravel(), whole), weight * some[left] * some[right] * per[whole])
-    live = made.any(axis=1)
+    pairs = np.zeros((kinds.shape[1], rules.size))
+    np.add.at(pairs, (which.ravel(), whole), weight * some[left] * some[right] * per[whole])
+    live = pairs.any(axis=1)
     return NormalForm(
         0,
         kinds[0, live],
         kinds[1, live],
-        made[live] @ chained.T,
+        pairs[live] @ chained.T,
         (rules.symbols * per) @ chained.T,
         float(empty[0] / total[0]) if total[0] else 0.0,  # too long a word has no probability
     )
@@ -119,7 +119,7 @@ class _Rules:
         nothing: list[tuple[int, float]] = []
 
         def number(part: object) -> int:
-            """Of a nonterminal, of a symbol that stands in a row, or of the rest of a row."""
+            """The number of a nonterminal, of a symbol in a row, or of the rest of a row."""
             if part not in self._numbers:
                 self._numbers[part] = len(self._numbers)
                 if isinstance(part, str):
@@ -161,10 +161,10 @@ class _Rules:
         self.ending = self.empty + self.symbols.sum(axis=0)
 
     def made(self, values: Vector, ends: Vector) -> Vector:
-        """What comes of each nonterminal, given the values of its parts and how it may end."""
-        found = ends + self.chains @ values
-        np.add.at(found, self.whole, self.weight * values[self.left] * values[self.right])
-        return np.asarray(found)
+        """The value of each nonterminal, given the values of its parts and of its ends."""
+        sums = ends + self.chains @ values
+        np.add.at(sums, self.whole, self.weight * values[self.left] * values[self.right])
+        return np.asarray(sums)
 
     def slope(self, values: Vector) -> Float[np.ndarray, "nonterminals nonterminals"]:
         """The derivative of ``made``."""
@@ -176,21 +176,21 @@ class _Rules:
     @property
     def may_be_empty(self) -> Bool[np.ndarray, " nonterminals"]:
         """Whether the empty word comes of each nonterminal."""
-        found = self.empty > 0
+        empty = self.empty > 0
         while True:
-            grown = self.made(found.astype(np.float64), self.empty) > 0
-            if (grown == found).all():
-                return found
-            found = grown
+            grown = self.made(empty.astype(np.float64), self.empty) > 0
+            if (grown == empty).all():
+                return empty
+            empty = grown
 
 
 def _least(
-    size: int, made: Callable[[Vector], Vector], slope: Callable[[Vector], np.ndarray]
+    size: int, function: Callable[[Vector], Vector], slope: Callable[[Vector], np.ndarray]
 ) -> Vector:
-    """The least solution of x = made(x), by Newton's method from 0 (Etessami and Yannakakis)."""
+    """The least solution of x = function(x), by Newton's method from 0 (Etessami, Yannakakis)."""
     values = np.zeros(size)
     for _ in range(200):
-        gap = made(values) - values
+        gap = function(values) - values
         step = np.linalg.lstsq(np.eye(size) - slope(values), gap, rcond=None)[0]
         values = values + np.maximum(step, 0.0)
         if np.abs(step).max() < 1e-14:
@@ -199,7 +199,7 @@ def _least(
 
 
 def _reached(edges: Bool[np.ndarray, "from to"]) -> Bool[np.ndarray, "from to"]:
-    """What is reached over any number of edges; from itself over none."""
+    """Reachability over any number of edges; each node reaches itself over none."""
     reached = edges | np.eye(len(edges), dtype=bool)
     while True:
         further = (reached.astype(np.int64) @ reached.astype(np.int64)) > 0

@@ -18,10 +18,10 @@ class _NounClass:
     """Nouns that agree in the same way.
 
     Attributes:
-        name: in the names of nonterminals.
+        name: its part in the names of nonterminals.
         article: the definite article.
         relative: the relative pronoun.
-        pronoun: what refers to such a noun.
+        pronoun: the pronoun that refers to such a noun.
         nouns: the nouns themselves.
         verbs: the verbs without an object that go with them.
         sees: the verbs with an object.
@@ -51,7 +51,7 @@ INSIDE = (
     "relative pronouns and verbs agree with their nouns"
 )
 DEEPER = 0.3
-"""How likely a noun has a relative clause, or a sentence another one after it."""
+"""The probability that a noun has a relative clause, or a sentence another one after it."""
 
 
 def nested() -> Grammar:
@@ -61,14 +61,14 @@ def nested() -> Grammar:
     follows walks. The verbs come in the opposite order of their subjects, at any depth.
     """
     rules: list[tuple[str, str, float]] = [
-        ("S", f"NP_{each.name} VI_{each.name}", 1.0) for each in CLASSES
+        ("S", f"NP_{kind.name} VI_{kind.name}", 1.0) for kind in CLASSES
     ]
-    for each in CLASSES:
-        own, name = f"NP_{each.name}", each.name
-        rules += [(own, f"D_{name} N_{name}", 1 - DEEPER)]
-        rules += [(own, f"D_{name} N_{name} '{each.relative}' R", DEEPER)]
-    rules += [("R", f"NP_{each.name} VT_{each.name}", 1.0) for each in CLASSES]
-    return grammar_of([*rules, *_words()], ("en", *(each.pronoun for each in CLASSES)))
+    for kind in CLASSES:
+        left, name = f"NP_{kind.name}", kind.name
+        rules += [(left, f"D_{name} N_{name}", 1 - DEEPER)]
+        rules += [(left, f"D_{name} N_{name} '{kind.relative}' R", DEEPER)]
+    rules += [("R", f"NP_{kind.name} VT_{kind.name}", 1.0) for kind in CLASSES]
+    return grammar_of([*rules, *_words()], ("en", *(kind.pronoun for kind in CLASSES)))
 
 
 def linear() -> Grammar:
@@ -81,22 +81,22 @@ def linear() -> Grammar:
         ("S", "C", 1 - DEEPER),
         ("S", "C 'en' S", DEEPER),
     ]
-    for one in CLASSES:
-        rules.append(("C", f"NP_{one.name} VI_{one.name}", 3.0))
-        for other in CLASSES:
-            if one is other:
+    for subject in CLASSES:
+        rules.append(("C", f"NP_{subject.name} VI_{subject.name}", 3.0))
+        for target in CLASSES:
+            if subject is target:
                 continue
-            both = f"NP_{one.name} VT_{one.name} NP_{other.name}"
-            rules.append(("C", both, 1.0))
-            for meant in (one, other):
-                rules.append(("C", f"{both} 'en' '{meant.pronoun}' VI_{meant.name}", 1.0))
-    rules += [(f"NP_{each.name}", f"D_{each.name} N_{each.name}", 1.0) for each in CLASSES]
-    return grammar_of([*rules, *_words()], [each.relative for each in CLASSES])
+            clause = f"NP_{subject.name} VT_{subject.name} NP_{target.name}"
+            rules.append(("C", clause, 1.0))
+            for referent in (subject, target):
+                rules.append(("C", f"{clause} 'en' '{referent.pronoun}' VI_{referent.name}", 1.0))
+    rules += [(f"NP_{kind.name}", f"D_{kind.name} N_{kind.name}", 1.0) for kind in CLASSES]
+    return grammar_of([*rules, *_words()], [kind.relative for kind in CLASSES])
 
 
 def referents(tree: Tree) -> list[tuple[int, int]]:
-    """Where each pronoun of a sentence of ``linear`` stands, and the noun that it refers to."""
-    found = [
+    """The places of each pronoun of a sentence of ``linear`` and of the noun that it refers to."""
+    pairs = [
         pair for child in tree.children if isinstance(child, Tree) for pair in referents(child)
     ]
     last = tree.children[-1] if tree.children else None
@@ -107,18 +107,18 @@ def referents(tree: Tree) -> list[tuple[int, int]]:
             for child in tree.children
             if isinstance(child, Tree) and str(child.label) == f"NP_{of_class}"
         )
-        found.append((last.begin - 1, noun))
-    return sorted(found)
+        pairs.append((last.begin - 1, noun))
+    return sorted(pairs)
 
 
 def _words() -> list[tuple[str, str, float]]:
     """The words of both grammars: nouns with and without adjectives, articles and verbs."""
     rules = [("A", f"'{adjective}'", 1.0) for adjective in ADJECTIVES]
-    for each in CLASSES:
-        name = each.name
-        rules += [(f"N_{name}", f"'{noun}'", 2.0) for noun in each.nouns]
+    for kind in CLASSES:
+        name = kind.name
+        rules += [(f"N_{name}", f"'{noun}'", 2.0) for noun in kind.nouns]
         rules += [(f"N_{name}", f"A N_{name}", 2.0)]
-        rules += [(f"D_{name}", f"'{each.article}'", 1.0)]
-        rules += [(f"VI_{name}", f"'{verb}'", 1.0) for verb in each.verbs]
-        rules += [(f"VT_{name}", f"'{verb}'", 1.0) for verb in each.sees]
+        rules += [(f"D_{name}", f"'{kind.article}'", 1.0)]
+        rules += [(f"VI_{name}", f"'{verb}'", 1.0) for verb in kind.verbs]
+        rules += [(f"VT_{name}", f"'{verb}'", 1.0) for verb in kind.sees]
     return rules

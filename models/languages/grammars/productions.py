@@ -24,10 +24,10 @@ class Production:
     """One way to rewrite a nonterminal.
 
     Attributes:
-        left: what is rewritten.
-        right: into what; empty for the empty word.
-        weight: how likely, among the productions of ``left``.
-        line: of the text that it was read from; 0 if it was not read.
+        left: the nonterminal that is rewritten.
+        right: the parts that it becomes; empty for the empty word.
+        weight: how often, relative to the other productions of ``left``.
+        line: the line of the text that it was read from; 0 if it was not read.
     """
 
     left: Nonterminal
@@ -45,7 +45,7 @@ class Grammar:
     """A weighted context-free grammar. It begins with the left side of its first production.
 
     Attributes:
-        productions: in their order.
+        productions: the productions, in their order.
         others: symbols of the language that no production names.
 
     Raises:
@@ -68,18 +68,18 @@ class Grammar:
                     )
         reached, queue = {self.start}, [self.start]
         while queue:
-            found = {part for rule in rules[queue.pop()] for part in rule.right} - reached
-            new = [part for part in found if isinstance(part, Nonterminal)]
+            parts = {part for rule in rules[queue.pop()] for part in rule.right} - reached
+            new = [part for part in parts if isinstance(part, Nonterminal)]
             reached.update(new)
             queue.extend(new)
-        for left, own in rules.items():
+        for left, group in rules.items():
             if left not in reached:
-                raise _fault(own[0], f"nothing leads from {self.start} to {left}: leave it out")
+                raise _fault(group[0], f"nothing leads from {self.start} to {left}: leave it out")
         ending = self._closed(lambda part: isinstance(part, str))
-        for left, own in rules.items():
+        for left, group in rules.items():
             if left not in ending:
                 raise _fault(
-                    own[0], f"no word ever comes of {left}: give it a production that ends"
+                    group[0], f"no word ever comes of {left}: give it a production that ends"
                 )
         if not self.symbols:
             raise UserError("there are no symbols: write them in quotes, as in S -> 'a' S")
@@ -94,10 +94,10 @@ class Grammar:
     @property
     def by_left(self) -> dict[Nonterminal, list[Production]]:
         """The productions of each nonterminal, in their order."""
-        found: defaultdict[Nonterminal, list[Production]] = defaultdict(list)
+        groups: defaultdict[Nonterminal, list[Production]] = defaultdict(list)
         for production in self.productions:
-            found[production.left].append(production)
-        return dict(found)
+            groups[production.left].append(production)
+        return dict(groups)
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -107,19 +107,19 @@ class Grammar:
 
     @property
     def word_classes(self) -> dict[str, frozenset[str]]:
-        """Of each symbol that a nonterminal becomes alone, the names of all such nonterminals.
+        """The names of all nonterminals that become a symbol alone, for each such symbol.
 
         Symbols of the same classes stand in the same places, though perhaps not equally often.
         """
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        classes: defaultdict[str, set[str]] = defaultdict(set)
         for production in self.productions:
             if len(production.right) == 1 and isinstance(production.right[0], str):
-                found[production.right[0]].add(str(production.left))
-        return {symbol: frozenset(names) for symbol, names in sorted(found.items())}
+                classes[production.right[0]].add(str(production.left))
+        return {symbol: frozenset(names) for symbol, names in sorted(classes.items())}
 
     def probability(self, production: Production) -> float:
         """The weight of a production among those of its left side, 0 to 1."""
-        total = sum(other.weight for other in self.by_left[production.left])
+        total = sum(rule.weight for rule in self.by_left[production.left])
         return production.weight / total
 
     def __str__(self) -> str:
@@ -127,49 +127,49 @@ class Grammar:
         lines = []
         for left, rules in self.by_left.items():
             weighted = len({rule.weight for rule in rules}) > 1
-            told = [
+            sides = [
                 str(rule).partition("->")[2].strip()
                 + (f" [{self.probability(rule):.3g}]" if weighted else "")
                 for rule in rules
             ]
-            lines.append(f"{left} -> " + " | ".join(told))
+            lines.append(f"{left} -> " + " | ".join(sides))
         return "\n".join(lines)
 
-    def _closed(self, done: Callable[[object], bool]) -> set[Nonterminal]:
-        """The nonterminals of which something comes that has only parts that are done."""
-        found: set[Nonterminal] = set()
+    def _closed(self, test: Callable[[object], bool]) -> set[Nonterminal]:
+        """The nonterminals of which something comes whose parts all pass the test."""
+        closed: set[Nonterminal] = set()
         while True:
             grown = {
                 rule.left
                 for rule in self.productions
-                if all(done(part) or part in found for part in rule.right)
+                if all(test(part) or part in closed for part in rule.right)
             }
-            if grown == found:
-                return found
-            found = grown
+            if grown == closed:
+                return closed
+            closed = grown
 
     def _check_chain(self, left: Nonterminal, empty: set[Nonterminal]) -> None:
         """Refuses a nonterminal that becomes itself alone: it has infinitely many trees."""
-        seen: set[Nonterminal] = set()
+        visited: set[Nonterminal] = set()
         queue: list[Production] = list(self.by_left[left])
         while queue:
             rule = queue.pop()
             for at, part in enumerate(rule.right):
                 rest = rule.right[:at] + rule.right[at + 1 :]
-                if isinstance(part, str) or any(other not in empty for other in rest):
+                if isinstance(part, str) or any(piece not in empty for piece in rest):
                     continue
                 if part == left:
                     raise _fault(
                         rule, f"{left} can become {left} alone, again and again: leave that out"
                     )
-                if part not in seen:
-                    seen.add(part)
+                if part not in visited:
+                    visited.add(part)
                     queue.extend(self.by_left[part])
 
 
-def _fault(production: Production, what: str) -> UserError:
+def _fault(production: Production, message: str) -> UserError:
     where = f"line {production.line}: " if production.line else ""
-    return UserError(f"{where}{what}")
+    return UserError(f"{where}{message}")
 
 
 def grammar_of(rules: Sequence[tuple[str, str, float]], others: Sequence[str] = ()) -> Grammar:
@@ -180,10 +180,10 @@ def grammar_of(rules: Sequence[tuple[str, str, float]], others: Sequence[str] = 
     Args:
         others: symbols that no production names.
     """
-    made = []
+    productions = []
     for left, right, weight in rules:
         parts = [
             part.strip("'") if part.startswith("'") else Nonterminal(part) for part in right.split()
         ]
-        made.append(Production(Nonterminal(left), tuple(parts), weight))
-    return Grammar(tuple(made), tuple(others))
+        productions.append(Production(Nonterminal(left), tuple(parts), weight))
+    return Grammar(tuple(productions), tuple(others))

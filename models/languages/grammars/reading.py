@@ -47,7 +47,7 @@ def read(text: str) -> Grammar:
     Raises:
         UserError: a line cannot be read, or the grammar is no good (see ``Grammar``).
     """
-    made: list[Production] = []
+    rules: list[Production] = []
     before, start, left = "", "", ""
     for number, line in enumerate(one_form(text).splitlines(), 1):
         line = before + line.strip()
@@ -70,14 +70,14 @@ def read(text: str) -> Grammar:
         if not TOKENS[1].fullmatch(left) or left[0] in "|['\"":
             raise UserError(f"line {number}: {left!r} is no nonterminal: {WRITE}")
         for right, weight in _alternatives(sides[1], number):
-            made.append(Production(Nonterminal(left), right, weight, number))
+            rules.append(Production(Nonterminal(left), right, weight, number))
     if before:
         raise UserError("the last line ends with a backslash, and nothing follows: take it away")
-    if not made:
+    if not rules:
         raise UserError("no productions: write at least one, such as S -> 'a' S 'b' | 'a' 'b'")
-    if len(made) > MOST_PRODUCTIONS:
-        raise UserError(f"{len(made)} productions are too many: use at most {MOST_PRODUCTIONS}")
-    for production in made:
+    if len(rules) > MOST_PRODUCTIONS:
+        raise UserError(f"{len(rules)} productions are too many: use at most {MOST_PRODUCTIONS}")
+    for production in rules:
         if len(production.right) > MOST_PARTS:
             raise UserError(
                 f"line {production.line}: {len(production.right)} symbols in a row are too many: "
@@ -91,22 +91,22 @@ def read(text: str) -> Grammar:
                 )
     if len(start.split()) > 1:
         raise UserError(f"%start names {len(start.split())} nonterminals: name one")
-    if start and all(production.left.name != start for production in made):
+    if start and all(production.left.name != start for production in rules):
         raise UserError(f"%start names {start}, which has no production: give it one")
-    made = _without_empty(made)
-    return Grammar(tuple(_evened(_reached(made, Nonterminal(start)) if start else made)))
+    rules = _without_empty(rules)
+    return Grammar(tuple(_evened(_reached(rules, Nonterminal(start)) if start else rules)))
 
 
-def _reached(made: Sequence[Production], start: Nonterminal) -> list[Production]:
+def _reached(rules: Sequence[Production], start: Nonterminal) -> list[Production]:
     """The productions that a start leads to, its own first."""
-    found, queue = {start}, [start]
+    reached, queue = {start}, [start]
     for left in queue:
-        parts = {part for one in made if one.left == left for part in one.right}
-        new = sorted({p for p in parts if isinstance(p, Nonterminal)} - found, key=str)
-        found |= set(new)
+        parts = {part for rule in rules if rule.left == left for part in rule.right}
+        new = sorted({p for p in parts if isinstance(p, Nonterminal)} - reached, key=str)
+        reached |= set(new)
         queue += new
-    kept = [production for production in made if production.left in found]
-    return sorted(kept, key=lambda production: production.left != start)
+    result = [production for production in rules if production.left in reached]
+    return sorted(result, key=lambda production: production.left != start)
 
 
 def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
@@ -118,20 +118,20 @@ def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
         if left[0] in "'\"":
             raise UserError(f"line {line}: a quote is not closed: {WRITE}")
         raise UserError(f"line {line}: {left[:20]!r} cannot be read: {WRITE}")
-    parts = min(whole, key=lambda parts: any(" " in (found["single"] or "") for found in parts))
+    parts = min(whole, key=lambda parts: any(" " in (token["single"] or "") for token in parts))
     rights: list[tuple[Right, float]] = [((), 0.0)]
-    for found in parts:
+    for token in parts:
         right, weight = rights[-1]
-        if found["bar"]:
+        if token["bar"]:
             rights.append(((), 0.0))
         elif weight:
             raise UserError(f"line {line}: a weight is not the last of its production: {WRITE}")
-        elif found["weight"] is not None:
-            rights[-1] = right, _weight(found["weight"], line)
-        elif found["nonterminal"]:
-            rights[-1] = (*right, Nonterminal(found["nonterminal"])), 0.0
+        elif token["weight"] is not None:
+            rights[-1] = right, _weight(token["weight"], line)
+        elif token["nonterminal"]:
+            rights[-1] = (*right, Nonterminal(token["nonterminal"])), 0.0
         else:
-            quoted = found["single"] if found["single"] is not None else found["double"]
+            quoted = token["single"] if token["single"] is not None else token["double"]
             rights[-1] = (*right, quoted), 0.0
     return rights
 
@@ -139,13 +139,13 @@ def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
 def _parts(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """The tokens of a text, in order, as far as there are any at the beginning of what is left."""
     at = 0
-    while (found := tokens.search(text, at)) is not None and not text[at : found.start()].strip():
-        yield found
-        at = found.end()
+    while (token := tokens.search(text, at)) is not None and not text[at : token.start()].strip():
+        yield token
+        at = token.end()
 
 
 def _left(text: str, parts: list[re.Match[str]]) -> str:
-    """What stands behind the last token."""
+    """The text behind the last token."""
     return text[parts[-1].end() if parts else 0 :].strip()
 
 
@@ -162,34 +162,34 @@ def _weight(text: str, line: int) -> float:
     return value
 
 
-def _without_empty(made: list[Production]) -> list[Production]:
-    """The signs of the empty word left out, where they are no names of nonterminals."""
-    named = {production.left.name for production in made}
-    signs = {Nonterminal(sign) for sign in EMPTY if sign not in named}
+def _without_empty(rules: list[Production]) -> list[Production]:
+    """The productions without the signs of the empty word that are no names of nonterminals."""
+    names = {production.left.name for production in rules}
+    signs = {Nonterminal(sign) for sign in EMPTY if sign not in names}
     return [
         replace(production, right=tuple(part for part in production.right if part not in signs))
-        for production in made
+        for production in rules
     ]
 
 
-def _evened(made: list[Production]) -> list[Production]:
+def _evened(rules: list[Production]) -> list[Production]:
     """Weights for the nonterminals that have none; those of the others are checked."""
     weighted: dict[Nonterminal, bool] = {}
-    for each in made:
-        told = weighted.setdefault(each.left, each.weight > 0)
-        if told != (each.weight > 0):
+    for rule in rules:
+        expected = weighted.setdefault(rule.left, rule.weight > 0)
+        if expected != (rule.weight > 0):
             raise UserError(
-                f"line {each.line}: only some productions of {each.left} have a weight above 0: "
+                f"line {rule.line}: only some productions of {rule.left} have a weight above 0: "
                 "give one to all or to none"
             )
-    for each in made:
-        total = sum(other.weight for other in made if other.left == each.left)
-        if weighted[each.left] and each.weight < LEAST_SHARE * total:
+    for rule in rules:
+        total = sum(sibling.weight for sibling in rules if sibling.left == rule.left)
+        if weighted[rule.left] and rule.weight < LEAST_SHARE * total:
             raise UserError(
-                f"line {each.line}: the weights of {each.left} are too far apart: let each be at "
+                f"line {rule.line}: the weights of {rule.left} are too far apart: let each be at "
                 f"least {LEAST_SHARE:g} of their sum"
             )
     return [
-        each if weighted[each.left] else Production(each.left, each.right, 1.0, each.line)
-        for each in made
+        rule if weighted[rule.left] else Production(rule.left, rule.right, 1.0, rule.line)
+        for rule in rules
     ]

@@ -14,7 +14,7 @@ Sets = frozenset[tuple[int, ...]]
 
 
 class Substitutions:
-    """A word, and how many of its symbols must be changed for it to come of a grammar.
+    """A word, and the fewest substitutions that make it come of a grammar.
 
     Args:
         symbols: the word, by number from 0.
@@ -39,12 +39,12 @@ class Substitutions:
             for begin in range(time - length + 1):
                 end = begin + length
                 least = self._cuts(costs, begin, end).min(axis=0, initial=np.inf)
-                both = np.where(self._may, least[:, None], np.inf)
-                costs[begin, end] = both.min(axis=0, initial=np.inf)
+                choices = np.where(self._may, least[:, None], np.inf)
+                costs[begin, end] = choices.min(axis=0, initial=np.inf)
         return costs
 
     def _cuts(self, costs: np.ndarray, begin: int, end: int) -> Float[np.ndarray, "cuts pairs"]:
-        """What each pair costs, by the place where its second part begins."""
+        """The cost of each pair, by the place where its second part begins."""
         return np.asarray(
             costs[begin, begin + 1 : end, self.form.left].T
             + costs[begin + 1 : end, end, self.form.right]
@@ -53,25 +53,25 @@ class Substitutions:
     def _ways(self, begin: int, end: int, part: int) -> list[tuple[int, int, int]]:
         """The cheapest ways to cut a stretch that comes of a nonterminal: cut, left, right."""
         cuts = np.where(self._may[:, part], self._cuts(self._costs, begin, end), np.inf)
-        found = np.argwhere(cuts == self._costs[begin, end, part])
+        hits = np.argwhere(cuts == self._costs[begin, end, part])
         left, right = self.form.left, self.form.right
-        return [(begin + 1 + int(cut), int(left[p]), int(right[p])) for cut, p in found]
+        return [(begin + 1 + int(cut), int(left[p]), int(right[p])) for cut, p in hits]
 
     def nearest(self, rng: np.random.Generator | None) -> list[int]:
         """The word with the fewest symbols changed; ``rng`` draws among several ways."""
-        found = self.symbols.tolist()
-        stack = [(0, len(found), self.form.start)]
+        word = self.symbols.tolist()
+        stack = [(0, len(word), self.form.start)]
         while stack:
             begin, end, part = stack.pop()
             if end - begin == 1:
                 if self._costs[begin, end, part]:
                     choices = np.flatnonzero(self._spelled[:, part])
-                    found[begin] = int(choices[0] if rng is None else rng.choice(choices))
+                    word[begin] = int(choices[0] if rng is None else rng.choice(choices))
                 continue
-            ways = self._ways(begin, end, part)
-            cut, left, right = ways[0 if rng is None else int(rng.integers(len(ways)))]
+            cuts = self._ways(begin, end, part)
+            cut, left, right = cuts[0 if rng is None else int(rng.integers(len(cuts)))]
             stack += [(begin, cut, left), (cut, end, right)]
-        return found
+        return word
 
     def sets(self) -> tuple[tuple[int, ...], ...] | None:
         """All sets of positions at which the fewest substitutions make a word of the grammar.
@@ -86,16 +86,16 @@ class Substitutions:
                 return frozenset([()])
             if end - begin == 1:
                 return frozenset([(begin,)])
-            found: set[tuple[int, ...]] = set()
+            union: set[tuple[int, ...]] = set()
             for cut, left, right in self._ways(begin, end, part):
                 first, second = chosen(begin, cut, left), chosen(cut, end, right)
                 # Each set of a part leads to at least one of the whole.
                 if max(len(first), len(second)) > MOST_REPAIRS:
                     raise _TooManyError
-                found |= {one + other for one in first for other in second}
-                if len(found) > MOST_REPAIRS:
+                union |= {head + tail for head in first for tail in second}
+                if len(union) > MOST_REPAIRS:
                     raise _TooManyError
-            return frozenset(found)
+            return frozenset(union)
 
         try:
             return tuple(sorted(chosen(0, len(self.symbols), self.form.start)))

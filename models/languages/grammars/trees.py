@@ -17,7 +17,7 @@ Row = tuple[Part, ...]
 
 @dataclass(frozen=True)
 class Tree:
-    """A nonterminal with what became of it.
+    """A nonterminal with the parts that it became.
 
     Attributes:
         label: the nonterminal.
@@ -32,24 +32,24 @@ class Tree:
     end: int
 
     def __str__(self) -> str:
-        """In brackets: (S (NP de hond) (VP loopt))."""
+        """The tree in brackets: (S (NP de hond) (VP loopt))."""
         return f"({self.label}{''.join(f' {child}' for child in self.children)})"
 
     def stacks(self) -> list[tuple[str, ...]]:
-        """What a pushdown automaton still has to read, top first: before the first symbol, and
-        after each one."""
-        found: list[tuple[str, ...]] = []
+        """The stacks of a pushdown automaton, that is, the parts that it still has to read, top
+        first: before the first symbol, and after each one."""
+        stacks: list[tuple[str, ...]] = []
 
         def read(part: Tree | str, rest: tuple[str, ...]) -> None:
             if isinstance(part, str):
-                found.append(rest)
+                stacks.append(rest)
                 return
             names = [c if isinstance(c, str) else str(c.label) for c in part.children]
             for at, child in enumerate(part.children):
                 read(child, (*names[at + 1 :], *rest))
 
         read(self, ())
-        return [(str(self.label),), *found]
+        return [(str(self.label),), *stacks]
 
 
 def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
@@ -84,11 +84,13 @@ def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
 
 
 def embedding(tree: Tree) -> int:
-    """How deep parts of one kind stand in the middle of each other (the degree of
-    self-embedding): 0 for a sentence without relative clauses, 1 for one whose subject has one, 2
-    if the subject of that clause has one too. A part that begins or ends the outer one does not
-    count. What follows ``_`` in the name of a nonterminal is a feature, as gender or number, and
-    makes no other kind."""
+    """The degree of self-embedding: how deep parts of one kind stand in the middle of each other.
+
+    It is 0 for a sentence without relative clauses, 1 for one whose subject has one, 2 if the
+    subject of that clause has one too. A part that begins or ends the outer one does not count. The
+    name of a nonterminal ends at ``_``; the rest of it is a feature, as gender or number, and makes
+    no other kind.
+    """
     deepest = 0
     stack: list[tuple[Tree, tuple[tuple[Tree, int], ...]]] = [(tree, ())]
     while stack:
@@ -128,20 +130,20 @@ class Derivations:
         while grows:
             grows = False
             for rule in self.grammar.productions:
-                known = self._ends[rule.left, begin]
-                if new := self._of_row(rule.right, begin) - known:
-                    known |= new
+                ends = self._ends[rule.left, begin]
+                if new := self._of_row(rule.right, begin) - ends:
+                    ends |= new
                     grows = True
 
     def _of_row(self, row: Row, begin: int) -> set[int]:
-        """Where a row of parts can end that begins here."""
+        """The positions where a row of parts can end that begins here."""
         ends = {begin}
         for part in row:
             ends = {end for at in ends for end in self._ends.get((part, at), ())}
         return ends
 
     def trees(self) -> Iterator[Tree]:
-        """All of them, one after the other."""
+        """All derivations, one after the other."""
         yield from self._trees(self.grammar.start, 0, len(self.word))
 
     def _trees(self, left: Nonterminal, begin: int, end: int) -> Iterator[Tree]:
@@ -162,5 +164,5 @@ class Derivations:
                 continue
             firsts = [part] if isinstance(part, str) else self._trees(part, begin, cut)
             for first in firsts:
-                for others in self._rows(rest, cut, end):
-                    yield (first, *others)
+                for tail in self._rows(rest, cut, end):
+                    yield (first, *tail)

@@ -41,7 +41,7 @@ class PairCorpus(Language):
         self.name = name
         if not sources:
             raise UserError(f"{name} has no line: write source, tab, target")
-        words = [(*one, BORDER, *other) for one, other in zip(sources, targets, strict=True)]
+        words = [(*left, BORDER, *right) for left, right in zip(sources, targets, strict=True)]
         for number, word in enumerate(words, 1):
             if word.count(BORDER) > 1:
                 raise UserError(
@@ -96,7 +96,7 @@ class PairCorpus(Language):
         return {}
 
     def allowed(self, words: Words) -> np.ndarray:
-        """What some line of the corpus goes on with; nothing else is known."""
+        """The tokens with which some line of the corpus goes on; nothing else is known."""
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         for row, (ids, length) in enumerate(
             zip(words.ids.tolist(), words.lengths.tolist(), strict=True)
@@ -117,16 +117,16 @@ class PairCorpus(Language):
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         return sorted(set(self.lines.lengths.tolist()) & set(lengths))
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
         """Lines of this side of the corpus, each as likely as any other, and their sources with
         wrong targets: those of other lines; if ``hard``, or where no other line fits, the own
         target with another symbol in one place."""
-        count, split, hard = asked.count, asked.split, asked.hard
-        fit = np.isin(self.lines.lengths, np.asarray(asked.lengths))
+        count, split, hard = query.count, query.split, query.hard
+        fit = np.isin(self.lines.lengths, np.asarray(query.lengths))
         rows = np.flatnonzero(fit & (self._split == SPLITS.index(split)))
-        if asked.label is not False and not len(rows):
+        if query.label is not False and not len(rows):
             raise LookupError(f"{self.name} has no such pair among its {split} lines")
-        labels = rng.random(count) < 0.5 if asked.label is None else np.full(count, asked.label)
+        labels = rng.random(count) < 0.5 if query.label is None else np.full(count, query.label)
         if not labels.all():
             rows = rows[[self._wrong(row, hard) is not None for row in rows.tolist()]]
         if not len(rows):
@@ -151,17 +151,17 @@ class PairCorpus(Language):
         begin, length = int(self._begins[row]), int(self.lines.lengths[row])
         targets = np.empty((0, length - begin), np.int64)
         if not hard:
-            alike = self.lines.lengths - self._begins == length - begin
-            at = self._begins[alike, None] + np.arange(length - begin)
-            targets = np.unique(np.take_along_axis(self.lines.ids[alike], at, axis=1), axis=0)
-        known = self._targets[ids[:begin].tobytes()]
-        wrong = [target for target in targets if target.tobytes() not in known]
+            match = self.lines.lengths - self._begins == length - begin
+            at = self._begins[match, None] + np.arange(length - begin)
+            targets = np.unique(np.take_along_axis(self.lines.ids[match], at, axis=1), axis=0)
+        right = self._targets[ids[:begin].tobytes()]
+        wrong = [target for target in targets if target.tobytes() not in right]
         if not wrong:
-            own, symbols = ids[begin:length], self._target_symbols
-            places, others = np.arange(length - begin), np.tile(symbols, length - begin)
-            changed = np.tile(own, (len(others), 1))
-            changed[np.arange(len(others)), np.repeat(places, len(symbols))] = others
-            wrong = [target for target in changed if target.tobytes() not in known]
+            answer, symbols = ids[begin:length], self._target_symbols
+            places, fills = np.arange(length - begin), np.tile(symbols, length - begin)
+            changed = np.tile(answer, (len(fills), 1))
+            changed[np.arange(len(fills)), np.repeat(places, len(symbols))] = fills
+            wrong = [target for target in changed if target.tobytes() not in right]
         if not wrong:
             return None
         pairs = np.tile(ids, (len(wrong), 1))

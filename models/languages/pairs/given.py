@@ -19,13 +19,13 @@ def doubled() -> Grammar:
 
 def depths() -> Grammar:
     """Each bracket becomes the number of brackets that are open after it."""
-    rules = [("S", f"'(>1' D1 ')>0' {more}", weight) for more, weight in (("", 0.5), ("S", 0.5))]
+    rules = [("S", f"'(>1' D1 ')>0' {tail}", weight) for tail, weight in (("", 0.5), ("S", 0.5))]
     for depth in range(1, DEEPEST + 1):
-        own = f"D{depth}"
-        rules.append((own, "", 0.5))
+        left = f"D{depth}"
+        rules.append((left, "", 0.5))
         if depth < DEEPEST:
-            inner = f"'(>{depth + 1}' D{depth + 1} ')>{depth}' {own}"
-            rules.append((own, inner, 0.5))
+            inner = f"'(>{depth + 1}' D{depth + 1} ')>{depth}' {left}"
+            rules.append((left, inner, 0.5))
     return grammar_of(rules)
 
 
@@ -45,7 +45,7 @@ def postfix() -> Grammar:
 
 def parse() -> Grammar:
     """A sentence of ``nested`` becomes its parse, written as a sequence with brackets."""
-    made = []
+    rules = []
     for production in phrases.nested().productions:
         right = tuple(
             part if isinstance(part, Nonterminal) else f"{part}>{part}" for part in production.right
@@ -53,8 +53,8 @@ def parse() -> Grammar:
         kind = production.left.name.partition("_")[0]
         if kind in BRACKETED:
             right = (f">({kind}", *right, ">)")
-        made.append(Production(production.left, right, production.weight))
-    return Grammar(tuple(made))
+        rules.append(Production(production.left, right, production.weight))
+    return Grammar(tuple(rules))
 
 
 EVEN, ODD = "even", "odd"
@@ -71,11 +71,11 @@ def parity_at_once() -> Grammar:
 
 
 def _parity(steps: bool) -> Grammar:
-    written = {"E": "0", "O": "1"} if steps else {"E": "", "O": ""}
-    other = {"E": "O", "O": "E"}
-    rules = [("S", f"'a>{written['E']}' E", 1.0), ("S", f"'b>{written['O']}' O", 1.0)]
+    marks = {"E": "0", "O": "1"} if steps else {"E": "", "O": ""}
+    flip = {"E": "O", "O": "E"}
+    rules = [("S", f"'a>{marks['E']}' E", 1.0), ("S", f"'b>{marks['O']}' O", 1.0)]
     for state, answer in (("E", EVEN), ("O", ODD)):
-        rules += [(state, f"'a>{written[state]}' {state}", 0.45)]
-        rules += [(state, f"'b>{written[other[state]]}' {other[state]}", 0.45)]
+        rules += [(state, f"'a>{marks[state]}' {state}", 0.45)]
+        rules += [(state, f"'b>{marks[flip[state]]}' {flip[state]}", 0.45)]
         rules += [(state, f"'>{answer}'", 0.1)]
     return grammar_of(rules)

@@ -25,18 +25,18 @@ from models.languages.pairs.transduction import split_pair
 from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 HELD_OUT_SEED = 0x1C
-"""Of the draw of the rules that are trained: the same ones in every run."""
+"""The seed of the draw of the trained rules: the same ones in every run."""
 EXAMPLE, LETTER, QUERY, ANSWERED, BROKEN = range(5)
-"""What a prefix ends with: whole examples (or nothing), a letter, the border, or the answer; or no
+"""The end of a prefix: whole examples (or nothing), a letter, the border, or the answer; or no
 prompt begins like this."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What stands in each prefix.
+    """The reading of each prefix.
 
     Attributes:
-        phase: what it ends with.
+        phase: its end: one of ``EXAMPLE`` to ``BROKEN``.
         last: its last letter, by number; 0 before the first.
         known: the label of each letter in an example, by number from 1; 0 if it is in none.
     """
@@ -61,8 +61,8 @@ class InContext(DrawnLanguage):
     number of the label that the last letter has in an example, 0 if it is in none) and ``valid``.
 
     Attributes:
-        letters: what is asked about.
-        answers: the labels, as many.
+        letters: the letters that a query asks about.
+        answers: the labels, as many as letters.
     """
 
     chomsky: ChomskyType = "regular"
@@ -80,7 +80,7 @@ class InContext(DrawnLanguage):
     def __init__(self, name: str, letters: str, answers: str, trained: int) -> None:
         """
         Args:
-            trained: how many rules are drawn in training; the others are held out.
+            trained: the number of rules that are drawn in training; the others are held out.
         """
         self.name, self.letters, self.answers = name, letters, answers
         self.vocabulary = Vocabulary((*letters, *answers, BORDER))
@@ -101,8 +101,8 @@ class InContext(DrawnLanguage):
     def rules(self) -> Int[np.ndarray, "rule letter"]:
         """All rules, each as likely as another: the label of each letter, from 0. The trained ones
         stand first."""
-        found = np.array(list(permutations(range(len(self.answers)))))
-        return np.random.default_rng(HELD_OUT_SEED).permutation(found)
+        rules = np.array(list(permutations(range(len(self.answers)))))
+        return np.random.default_rng(HELD_OUT_SEED).permutation(rules)
 
     @property
     def trained(self) -> Int[np.ndarray, "rule letter"]:
@@ -117,8 +117,8 @@ class InContext(DrawnLanguage):
     def posterior(
         self, words: Words, rules: Int[np.ndarray, "rule letter"]
     ) -> Float[np.ndarray, "batch answer"]:
-        """How likely each answer is after the border, if the rule is one of these, each as likely
-        as another: the share of them among the rules that fit the examples.
+        """The probability of each answer after the border, if the rule is one of these, each as
+        likely as another: the share of rules with this answer, among those that fit the examples.
 
         Args:
             words: each holds a source and its border; what comes after it plays no part.
@@ -126,17 +126,17 @@ class InContext(DrawnLanguage):
         Returns:
             NaN where no rule fits.
         """
-        read, rows = self._read(words), np.arange(len(words))
+        reading, rows = self._read(words), np.arange(len(words))
         at = (words.ids == self.border).argmax(axis=1) + 1
-        known, query = read.known[rows, at], read.last[rows, at]
+        examples, query = reading.known[rows, at], reading.last[rows, at]
         labels = np.arange(len(self.answers))
-        own = (rules[..., None] == labels).astype(np.float32)  # [rule, letter, answer]
-        shown = (known[..., None] == labels + 1).astype(np.float32)
-        agree = shown.reshape(len(words), -1) @ own.reshape(len(rules), -1).T
-        fits = (agree == (known > 0).sum(axis=1)[:, None]).astype(np.float64)  # [batch, rule]
-        found = np.einsum("br,rba->ba", fits, own[:, query])
+        table = (rules[..., None] == labels).astype(np.float32)  # [rule, letter, answer]
+        shown = (examples[..., None] == labels + 1).astype(np.float32)
+        agree = shown.reshape(len(words), -1) @ table.reshape(len(rules), -1).T
+        fits = (agree == (examples > 0).sum(axis=1)[:, None]).astype(np.float64)  # [batch, rule]
+        weights = np.einsum("br,rba->ba", fits, table[:, query])
         with np.errstate(invalid="ignore"):
-            return np.asarray(found / fits.sum(axis=1, keepdims=True))
+            return np.asarray(weights / fits.sum(axis=1, keepdims=True))
 
     # -- the truth ------------------------------------------------------------------------------
 
@@ -149,50 +149,50 @@ class InContext(DrawnLanguage):
         size, rows = len(self.letters), np.arange(batch)
         phase = np.zeros((batch, time + 1), dtype=np.int64)
         last = np.zeros((batch, time + 1), dtype=np.int64)
-        known = np.zeros((batch, time + 1, size), dtype=np.int64)
+        labels = np.zeros((batch, time + 1, size), dtype=np.int64)
         for t in range(time):
-            before, now = phase[:, t], known[:, t]
+            before, now = phase[:, t], labels[:, t]
             letter, label = words.ids[:, t] - FIRST_SYMBOL_ID, words.ids[:, t] - self._first_answer
             is_letter = (letter >= 0) & (letter < size)
             is_label = (label >= 0) & (label < len(self.answers))
-            own = now[rows, last[:, t]]
-            left = (now != label[:, None] + 1).all(axis=1)
+            answer = now[rows, last[:, t]]
+            free = (now != label[:, None] + 1).all(axis=1)
             to = np.full(batch, BROKEN)
             to[(before == EXAMPLE) & is_letter] = LETTER
-            fits = is_label & np.where(own, own == label + 1, left)
+            fits = is_label & np.where(answer, answer == label + 1, free)
             shows = (before == LETTER) & fits
             to[shows] = EXAMPLE
             to[(before == LETTER) & (words.ids[:, t] == self.border) & now.any(axis=1)] = QUERY
             to[(before == QUERY) & fits] = ANSWERED
             phase[:, t + 1] = to
             last[:, t + 1] = np.where(to == LETTER, letter, last[:, t])
-            known[:, t + 1] = now
-            known[shows, t + 1, last[shows, t]] = label[shows] + 1
-        return _Read(phase, last, known)
+            labels[:, t + 1] = now
+            labels[shows, t + 1, last[shows, t]] = label[shows] + 1
+        return _Read(phase, last, labels)
 
     def trace(self, words: Words) -> dict[str, np.ndarray]:
-        read = self._read(words)
-        shown = np.cumsum(read.phase[:, 1:] == EXAMPLE, axis=1)
+        reading = self._read(words)
+        shown = np.cumsum(reading.phase[:, 1:] == EXAMPLE, axis=1)
         borders = np.cumsum(words.ids == self.border, axis=1) > 0
         return {
             "examples": np.pad(shown, ((0, 0), (1, 0))),
             "side": np.pad(borders, ((0, 0), (1, 0))).astype(np.int64),
-            "answer": read.answer,
-            "valid": (read.phase != BROKEN).astype(np.int64),
+            "answer": reading.answer,
+            "valid": (reading.phase != BROKEN).astype(np.int64),
         }
 
     def allowed(self, words: Words) -> np.ndarray:
-        read = self._read(words)
-        labels, own = np.arange(len(self.answers)) + 1, read.answer[..., None]
-        left = (read.known[..., None] != labels).all(axis=2)
-        fits = np.where(own > 0, own == labels, left)  # [batch, time + 1, answer]
-        letter, query = read.phase == LETTER, read.phase == QUERY
-        allowed = np.zeros((*read.phase.shape, len(self.vocabulary)), dtype=bool)
-        allowed[..., END_ID] = read.phase == ANSWERED
-        allowed[..., FIRST_SYMBOL_ID : self._first_answer] = (read.phase == EXAMPLE)[..., None]
-        asked = (letter | query)[..., None]
-        allowed[..., self._first_answer : self.border] = fits & asked
-        allowed[..., self.border] = letter & read.known.any(axis=2)
+        reading = self._read(words)
+        labels, answer = np.arange(len(self.answers)) + 1, reading.answer[..., None]
+        free = (reading.known[..., None] != labels).all(axis=2)
+        fits = np.where(answer > 0, answer == labels, free)  # [batch, time + 1, answer]
+        letter, query = reading.phase == LETTER, reading.phase == QUERY
+        allowed = np.zeros((*reading.phase.shape, len(self.vocabulary)), dtype=bool)
+        allowed[..., END_ID] = reading.phase == ANSWERED
+        allowed[..., FIRST_SYMBOL_ID : self._first_answer] = (reading.phase == EXAMPLE)[..., None]
+        due = (letter | query)[..., None]
+        allowed[..., self._first_answer : self.border] = fits & due
+        allowed[..., self.border] = letter & reading.known.any(axis=2)
         return allowed
 
     # -- nearby prompts -------------------------------------------------------------------------
@@ -252,10 +252,10 @@ class InContext(DrawnLanguage):
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
         return self.prompts(rng, lengths, self.rules)
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
-        """As in ``FormalLanguage``, but the members of training are drawn by the trained rules."""
-        sample = super()._sample(rng, asked)
-        if asked.split != "train":
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
+        """Samples as ``FormalLanguage`` does, but by the trained rules for members of training."""
+        sample = super()._sample(rng, query)
+        if query.split != "train":
             return sample
         ids, labels = sample.words.ids.copy(), sample.labels
         trained = self.prompts(rng, sample.words.lengths[labels], self.trained).ids

@@ -90,33 +90,33 @@ class Reordering(Transduction):
         return Words.of_rows(ids, lengths)
 
     def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray:
-        """In the source each letter is as likely as another; in the target one is."""
+        """Weights: even over the letters in the source, all on one symbol in the target."""
         size, time = len(self.source.vocabulary.symbols), words.ids.shape[1]
-        found = np.zeros((len(words), time + 1, len(self.vocabulary)))
+        weights = np.zeros((len(words), time + 1, len(self.vocabulary)))
         sizes = [(n, shares[2 * n + 1]) for n in range(1, len(shares) // 2) if shares[2 * n + 1]]
         for at in range(time + 1):
             begun = self._source_alone(words, at)
             for n, share in sizes:
-                each = share * size ** -float(at)
+                chance = share * size ** -float(at)
                 if at < n:
                     letters = slice(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + size)
-                    found[begun, at, letters] += each / size
+                    weights[begun, at, letters] += chance / size
                 elif at == n:
-                    found[begun, at, self.border] += each
-        known = {n for n, _ in sizes}
+                    weights[begun, at, self.border] += chance
+        lengths = {n for n, _ in sizes}
         for row, ids in enumerate(words.ids):
             word = self.vocabulary.decode(ids[: words.lengths[row]])
             source, came = self.split(word)
-            if BORDER not in word or len(source) not in known:
+            if BORDER not in word or len(source) not in lengths:
                 continue
             if not set(source) <= set(self.source.vocabulary.symbols):
                 continue
             due = [*(self.vocabulary.ids[symbol] for symbol in self.target(source)), END_ID]
             for at, token in enumerate(due):
-                found[row, len(source) + 1 + at, token] = 1.0
+                weights[row, len(source) + 1 + at, token] = 1.0
                 if at >= len(came) or self.vocabulary.ids[came[at]] != token:
                     break
-        return found
+        return weights
 
     def _source_alone(self, words: Words, at: int) -> np.ndarray:
         """True where the first ``at`` symbols are letters, and no border."""

@@ -22,10 +22,10 @@ class ParitySteps(SyntaxDirected):
         believed: the rest of the steps and the answer.
 
         Args:
-            place: of the step, from 0.
+            place: the position of the step, from 0.
         """
         target = self.target(source)
-        written = (*target[:place], FLIPPED[target[place]])
+        prefix = (*target[:place], FLIPPED[target[place]])
         turned = [FLIPPED[step] for step in target[place + 1 : -1]]
         answer = {given.EVEN: given.ODD, given.ODD: given.EVEN}[target[-1]]
-        return written, (*turned, answer)
+        return prefix, (*turned, answer)

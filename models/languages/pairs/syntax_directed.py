@@ -25,14 +25,14 @@ from models.languages.pairs.transduction import Alignment, Transduction
 from models.languages.vocabulary import BORDER, END_ID, Word, Words
 
 SOURCE, TARGET = "<", ">"
-"""How symbols of one side alone begin in the grammar that draws pairs."""
+"""The beginnings of symbols of one side alone, in the grammar that draws pairs."""
 FAR = 500
 """The longest pairs among which short ones are looked for."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What a symbol gives to the source and to the target; None gives nothing."""
+    """The parts that a symbol gives to source and target; None gives nothing."""
 
     source: str | None
     target: str | None
@@ -64,10 +64,10 @@ class SyntaxDirected(Transduction):
 
     Args:
         grammar: its symbols say what they give to each side.
-        each: how many symbols a pair has for each source symbol, where that is always the same: the
-            size of a pair is then the length of its source. Otherwise 0, and the size is the length
-            of the pair.
-        more: how many symbols a pair has beside these and the border.
+        each: the number of symbols of a pair for each source symbol, where that is always the same:
+            the size of a pair is then the length of its source. Otherwise 0, and the size is the
+            length of the pair.
+        more: the number of symbols of a pair beside these and the border.
 
     Raises:
         UserError: a symbol is not of this kind; or two productions differ in their targets alone,
@@ -126,9 +126,9 @@ class SyntaxDirected(Transduction):
 
     @cached_property
     def _drawn(self) -> Grammar:
-        """The grammar of what both sides have, in the order of the productions: a word of it is as
-        long as its pair without the border."""
-        made = []
+        """The grammar of the symbols of both sides, in the order of the productions: a word of it
+        is as long as its pair without the border."""
+        rules = []
         for production in self.grammar.productions:
             right = list[Nonterminal | str]()
             for part in production.right:
@@ -138,8 +138,8 @@ class SyntaxDirected(Transduction):
                 sides = self._sides_of[part]
                 right += [SOURCE + sides.source] if sides.source else []
                 right += [TARGET + sides.target] if sides.target else []
-            made.append(Production(production.left, tuple(right), production.weight))
-        return Grammar(tuple(made))
+            rules.append(Production(production.left, tuple(right), production.weight))
+        return Grammar(tuple(rules))
 
     # -- the truth ------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class SyntaxDirected(Transduction):
         return tuple(target), tuple(places)
 
     def _parts(self, tree: Tree) -> Iterator[Tree | tuple[str, tuple[int, ...]]]:
-        """The trees below a node, and the target symbols between them with where they come from."""
+        """Trees below a node, and the target symbols between them with their source places."""
         right = tuple(c.label if isinstance(c, Tree) else c for c in tree.children)
         children, at = iter(tree.children), tree.begin
         alone: int | None = None
@@ -169,15 +169,15 @@ class SyntaxDirected(Transduction):
                 yield child
                 at = child.end
                 continue
-            sides, here = self._sides_of[part], at
+            sides, place = self._sides_of[part], at
             if sides.source:
                 next(children)
                 at += 1
             if sides.source and not sides.target:
-                alone = here
+                alone = place
             if sides.target:
                 if sides.source:
-                    yield sides.target, (here,)
+                    yield sides.target, (place,)
                 elif alone is not None:
                     yield sides.target, (alone,)
                 else:
@@ -204,11 +204,11 @@ class SyntaxDirected(Transduction):
         return length > 1 and self._by_length.has(length - 1)
 
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """Drawn by the weights of the grammar, from its pairs of these lengths."""
+        """Draws pairs of these lengths by the weights of the grammar."""
         drawn = self._by_length.draw(rng, lengths - 1)
         ids = np.full((len(lengths), int(lengths.max(initial=0))), END_ID)
         for row, marks in enumerate(drawn):
             marks = marks[marks >= 0]
-            own, first = self._ids[marks], self._of_source[marks]
-            ids[row, : lengths[row]] = [*own[first], self.border, *own[~first]]
+            tokens, first = self._ids[marks], self._of_source[marks]
+            ids[row, : lengths[row]] = [*tokens[first], self.border, *tokens[~first]]
         return Words.of_rows(ids, lengths)

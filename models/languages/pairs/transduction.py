@@ -18,7 +18,7 @@ from models.languages.language import FormalLanguage, VariableKind
 from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 Alignment = tuple[tuple[int, ...], ...]
-"""For each target symbol the positions of the source, from 0, that it comes from."""
+"""The positions of the source, from 0, that each target symbol comes from."""
 
 
 def split_pair(word: Sequence[str]) -> tuple[Word, Word]:
@@ -82,7 +82,7 @@ class Transduction(DrawnLanguage):
 
     @abstractmethod
     def alignment(self, source: Word) -> Alignment:
-        """Where each symbol of the target comes from; of a member of ``source``."""
+        """The positions of a source, a member of ``source``, that each target symbol comes from."""
 
     def pair(self, source: Sequence[str]) -> Word:
         """A source with the border and its target.
@@ -103,17 +103,17 @@ class Transduction(DrawnLanguage):
     def _sides(
         self, words: Words
     ) -> tuple[Bool[np.ndarray, "batch time_plus_1 vocabulary"], list[tuple[int, Word, Word]]]:
-        """What the source may go on with; and for each word with a whole source before its border:
-        its row, the source and its target."""
-        known = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
-        foreign = (words.ids >= known) & words.mask
+        """The tokens with which the source may go on; and for each word with a whole source before
+        its border: its row, the source and its target."""
+        limit = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
+        foreign = (words.ids >= limit) & words.mask
         first = np.pad(foreign, ((0, 0), (0, 1))).argmax(axis=1)
         cut = np.array(np.where(foreign.any(axis=1), first, words.lengths))
         inside = Words.of_rows(words.ids, cut)
-        said = self.source.allowed(inside)
+        follow = self.source.allowed(inside)
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         on_source = np.arange(allowed.shape[1]) <= cut[:, None]
-        allowed[..., :known] = said & on_source[..., None]
+        allowed[..., :limit] = follow & on_source[..., None]
         allowed[..., self.border] = allowed[..., END_ID]
         allowed[:, 0, self.border] = False  # no source is empty
         allowed[..., END_ID] = False
@@ -136,8 +136,8 @@ class Transduction(DrawnLanguage):
     def _after_border(
         self, words: Words, row: int, source: Word, target: Word
     ) -> tuple[np.ndarray, int, int]:
-        """The tokens that must come after the border, the prefix at which the first must, and how
-        many of them did."""
+        """The tokens that must come after the border, the prefix at which the first must, and the
+        number of them that did."""
         due = np.array([*(self.vocabulary.ids[symbol] for symbol in target), END_ID])
         begin, length = len(source) + 1, int(words.lengths[row])
         came = words.ids[row, begin:length][: len(target)]
@@ -151,13 +151,13 @@ class Transduction(DrawnLanguage):
         traced["valid"] = np.asarray(allowed.any(axis=2), dtype=np.int64)
         for row, source, target in ended:
             due, begin, right = self._after_border(words, row, source, target)
-            here = slice(begin, begin + right + 1)
-            traced["valid"][row, here] = 1
+            span = slice(begin, begin + right + 1)
+            traced["valid"][row, span] = 1
             traced["side"][row, begin:] = 1
-            traced["due"][row, here] = due[: right + 1] - END_ID + 1
-            traced["remaining"][row, here] = len(target) - np.arange(right + 1)
+            traced["due"][row, span] = due[: right + 1] - END_ID + 1
+            traced["remaining"][row, span] = len(target) - np.arange(right + 1)
             comes = [(places[0] + 1 if places else 0) for places in self.alignment(source)]
-            traced["from"][row, here] = [*comes, 0][: right + 1]
+            traced["from"][row, span] = [*comes, 0][: right + 1]
         return traced
 
     # -- nearby pairs ---------------------------------------------------------------------------
@@ -165,8 +165,8 @@ class Transduction(DrawnLanguage):
     def _repaired(self, word: Word) -> Word | None:
         """The same source with its own target, if that has this length."""
         source, target = self.split(word)
-        known = set(self.source.vocabulary.symbols)
-        if len(source) == len(word) or not source or not known.issuperset(source):
+        symbols = set(self.source.vocabulary.symbols)
+        if len(source) == len(word) or not source or not symbols.issuperset(source):
             return None
         if not self.source.contains(source):
             return None

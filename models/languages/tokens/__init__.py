@@ -18,7 +18,7 @@ def tokenised(language: Language, vocabulary: str, tokeniser: Tokeniser | None =
 
     Args:
         vocabulary: see ``merges_of``.
-        tokeniser: the one to take; by default it is learned.
+        tokeniser: the tokeniser; by default it is learned.
 
     Raises:
         UserError: there is no such vocabulary, or none of this language.
@@ -27,13 +27,13 @@ def tokenised(language: Language, vocabulary: str, tokeniser: Tokeniser | None =
     if merges is None:
         return language
     if not isinstance(language, FormalLanguage) or isinstance(language, Transduction):
-        what = "pairs" if isinstance(language, Transduction) else "lines of a corpus"
+        data = "pairs" if isinstance(language, Transduction) else "lines of a corpus"
         raise UserError(
-            f"{language.name} has {what}, which are not cut into tokens: leave --vocabulary out"
+            f"{language.name} has {data}, which are not cut into tokens: leave --vocabulary out"
         )
     tokeniser = tokeniser or Tokeniser.learn(language, vocabulary)
     if tokeniser.spelled:
         return SpelledLanguage(language, tokeniser)
     kinds = {RegularLanguage: MergedRegular, CountingLanguage: MergedCounting}
-    kind = next((kinds[known] for known in kinds if isinstance(language, known)), MergedLanguage)
+    kind = next((kinds[base] for base in kinds if isinstance(language, base)), MergedLanguage)
     return kind(language, tokeniser)

@@ -34,8 +34,8 @@ class MergedLanguage(TokenisedLanguage):
 
     @cached_property
     def neighbours(self) -> np.ndarray:
-        """Which token may stand right after which, by the tokeniser, [vocabulary, vocabulary];
-        after BOS every one may."""
+        """The pairs of tokens that may be neighbours, by the tokeniser, [vocabulary, vocabulary];
+        after BOS every token may stand."""
         tokens, size = self.tokeniser.tokens, len(self.vocabulary)
         may = np.zeros((size, size), dtype=bool)
         may[0, FIRST_SYMBOL_ID:] = True
@@ -61,7 +61,7 @@ class MergedLanguage(TokenisedLanguage):
         return np.ones(len(words), dtype=bool)
 
     def allowed(self, words: Words) -> np.ndarray:
-        """Only END, and only at the end of a word of the language: nothing else is known."""
+        """Allows only END, and only at the end of a word of the language: nothing else is known."""
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
         return allowed

@@ -37,8 +37,8 @@ class SpelledLanguage(TokenisedLanguage):
                     self._next[nodes[code[: end - 1]], token] = nodes[code[:end]]
 
     def _nodes(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
-        """After each prefix: where in its word it is, -1 after a fault; and which symbol its last
-        token ends, else -1. Both are [batch, time + 1]."""
+        """The node after each prefix, -1 after a fault; and the symbol that its last token ends,
+        else -1. Both are [batch, time + 1]."""
         shape = (len(words), words.ids.shape[1] + 1)
         nodes, ends = np.zeros(shape, dtype=np.int64), np.full(shape, -1)
         for t in range(words.ids.shape[1]):
@@ -67,7 +67,7 @@ class SpelledLanguage(TokenisedLanguage):
         spelled = self.spelling(words)
         of_symbols = spelled.at(self.base.allowed(spelled.words))
         towards = of_symbols[..., FIRST_SYMBOL_ID:].astype(np.float32) @ self._below.T > 0
-        there = self._next[nodes]  # [batch, time + 1, vocabulary]
-        allowed = np.take_along_axis(towards, np.maximum(there, 0), axis=2) & (there >= 0)
+        targets = self._next[nodes]  # [batch, time + 1, vocabulary]
+        allowed = np.take_along_axis(towards, np.maximum(targets, 0), axis=2) & (targets >= 0)
         allowed[..., END_ID] = of_symbols[..., END_ID] & (nodes == 0)
         return np.asarray(allowed & spelled.right[..., None])

@@ -20,7 +20,7 @@ from models.languages.tokens.tokeniser import Tokeniser, TokenVocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 TRIES, LEAST = 20, 256
-"""How often words are drawn to find some of a length in tokens, and how many at least."""
+"""The draws of words to find some of a length in tokens, and the fewest words of such a draw."""
 DRAWN, DRAWN_SEED = 500, 0x70CE
 """Members that show which lengths there are, and the seed of their draw."""
 NEARBY = 64
@@ -29,11 +29,11 @@ NEARBY = 64
 
 @dataclass(frozen=True)
 class Spelling:
-    """What the tokens of a batch spell, prefix by prefix.
+    """The spelling of a batch of tokens, prefix by prefix.
 
     Attributes:
         words: the symbols that they spell, up to the first fault.
-        symbols: how many of these each prefix has spelled whole, [batch, time + 1].
+        symbols: the number of these that each prefix has spelled whole, [batch, time + 1].
         right: whether each prefix begins a canonical word, [batch, time + 1].
     """
 
@@ -42,7 +42,7 @@ class Spelling:
     right: Bool[np.ndarray, "batch time_plus_1"]
 
     def at(self, values: np.ndarray) -> np.ndarray:
-        """What is known after each symbol, [batch, symbols + 1, ...], after each token."""
+        """The values after each token, from those after each symbol, [batch, symbols + 1, ...]."""
         return values[np.arange(len(values))[:, None], self.symbols]
 
 
@@ -73,7 +73,7 @@ class TokenisedLanguage(Language):
 
     @abstractmethod
     def spelling(self, words: Words) -> Spelling:
-        """What tokens spell."""
+        """The spelling of tokens."""
 
     @abstractmethod
     def whole(self, words: Words, spelled: Spelling) -> Bool[np.ndarray, " batch"]:
@@ -85,12 +85,12 @@ class TokenisedLanguage(Language):
         return np.asarray(right & self.base.labels(spelled.words))
 
     def trace(self, words: Words) -> dict[str, np.ndarray]:
-        """As of the other language; ``valid`` is 0 too where a prefix begins no canonical word."""
+        """Variables of the other language; ``valid`` is 0 too where no canonical word begins so."""
         spelled = self.spelling(words)
-        known = {n: spelled.at(v) for n, v in self.base.trace(spelled.words).items()}
-        if "valid" in known:
-            known["valid"] = known["valid"] * spelled.right
-        return known
+        traced = {n: spelled.at(v) for n, v in self.base.trace(spelled.words).items()}
+        if "valid" in traced:
+            traced["valid"] = traced["valid"] * spelled.right
+        return traced
 
     def encoded(self, words: Words) -> Words:
         """Words of the other language as tokens."""
@@ -105,13 +105,13 @@ class TokenisedLanguage(Language):
     def decoded(self, word: Sequence[str]) -> Word | None:
         """The word that tokens spell; None if they are not canonical, or misspell it."""
         spelled = self.tokeniser.decode(self.vocabulary.check(word))
-        known = self.base.vocabulary.ids
-        if any(known.get(symbol, 0) < FIRST_SYMBOL_ID for symbol in spelled):
+        ids = self.base.vocabulary.ids
+        if any(ids.get(symbol, 0) < FIRST_SYMBOL_ID for symbol in spelled):
             return None
         return spelled if self.tokeniser.encode(spelled) == tuple(word) else None
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """Of ``NEARBY`` nearest words in symbols, the nearest in tokens that has as many."""
+        """The nearest word in tokens with as many of them, among ``NEARBY`` nearest in symbols."""
         spelled = self.decoded(word)
         if spelled is None:
             raise LookupError("its tokens are none that the tokeniser gives")
@@ -120,10 +120,10 @@ class TokenisedLanguage(Language):
             self.tokeniser.encode(self.base.counterfactual(spelled, source)): None
             for _ in range(NEARBY)
         }
-        fit = [each for each in drawn if len(each) == len(word)]
+        fit = [tokens for tokens in drawn if len(tokens) == len(word)]
         if not fit:
             raise LookupError(f"none was found that has {len(word)} tokens too")
-        return min(fit, key=lambda each: sum(x != y for x, y in zip(each, word, strict=True)))
+        return min(fit, key=lambda tokens: sum(x != y for x, y in zip(tokens, word, strict=True)))
 
     # -- data -----------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class TokenisedLanguage(Language):
         return max(len(self.tokeniser.encode([s])) for s in self.base.vocabulary.symbols)
 
     def lengths(self, max_n: int) -> range:
-        """From 1 to the most tokens that a word of the other language's window may have."""
+        """The lengths from 1 to the most tokens of a word of the other language's window."""
         return range(1, self.base.lengths(max_n)[-1] * self.most + 1)
 
     def length_of(self, n: int) -> int:
@@ -152,7 +152,7 @@ class TokenisedLanguage(Language):
         return None
 
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
-        """Those that members have that are drawn; rare ones may be missing."""
+        """The lengths of members that are drawn; rare ones may be missing."""
         if not lengths:
             return []
         try:
@@ -161,7 +161,7 @@ class TokenisedLanguage(Language):
             return []
         return sorted(set(drawn.words.lengths.tolist()))
 
-    def _sample(self, rng: np.random.Generator, asked: Draw) -> Sample:
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
         """Words that the other language draws, as tokens.
 
         Of a whole window (``lengths``) these are the words of its window. Of other lengths, words
@@ -170,32 +170,32 @@ class TokenisedLanguage(Language):
         Raises:
             LookupError: none was found.
         """
-        count, lengths = asked.count, asked.lengths
+        count, lengths = query.count, query.lengths
         last = max(lengths, default=0)
         if len(lengths) > 1 and list(lengths) == list(range(1, last + 1)):
             sizes = range(1, last // self.most + 1)
         else:
             least, _, most = self._rates
             sizes = range(max(1, int(min(lengths, default=1) / most)), int(last / least) + 2)
-        of_base, wanted = replace(asked, lengths=sizes), np.asarray(lengths)
-        found = self._fitting(self.base._sample(rng, of_base), wanted)
+        of_base, targets = replace(query, lengths=sizes), np.asarray(lengths)
+        sample = self._fitting(self.base._sample(rng, of_base), targets)
         for _ in range(TRIES):
-            if len(found.labels) >= count:
+            if len(sample.labels) >= count:
                 break
             drawn = self.base._sample(rng, replace(of_base, count=max(count, LEAST)))
-            found = Sample.concatenate(found, self._fitting(drawn, wanted))
-        if not len(found.labels):
+            sample = Sample.concatenate(sample, self._fitting(drawn, targets))
+        if not len(sample.labels):
             raise LookupError(f"of {self.name} no such word of the lengths {list(lengths)} came up")
         rows = np.arange(count)
-        if len(found.labels) < count:
-            rows = rng.integers(len(found.labels), size=count)
-        kept = found.words[rows]
-        longest = int(kept.lengths.max(initial=0))  # those that did not fit may have been longer
-        return Sample(Words(kept.ids[:, :longest], kept.lengths), found.labels[rows])
+        if len(sample.labels) < count:
+            rows = rng.integers(len(sample.labels), size=count)
+        words = sample.words[rows]
+        longest = int(words.lengths.max(initial=0))  # those that did not fit may have been longer
+        return Sample(Words(words.ids[:, :longest], words.lengths), sample.labels[rows])
 
-    def _fitting(self, drawn: Sample, wanted: np.ndarray) -> Sample:
+    def _fitting(self, drawn: Sample, lengths: np.ndarray) -> Sample:
         words = self.encoded(drawn.words)
-        rows = np.isin(words.lengths, wanted)
+        rows = np.isin(words.lengths, lengths)
         return Sample(words[rows], drawn.labels[rows])
 
     def example(self) -> Word:

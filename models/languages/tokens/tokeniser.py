@@ -1,4 +1,4 @@
-"""How words are cut into tokens: into letters, or by byte-pair encoding (Sennrich et al. 2016).
+"""Cuts words into tokens: into letters, or by byte-pair encoding (Sennrich et al. 2016).
 
 The library `tokenizers` learns the merges and cuts the words. It merges letters, not bytes. A
 symbol of several letters is a word of the text; a mark at its end stands for the blank, and no
@@ -31,7 +31,7 @@ LEARNT_ON, LEARNT_SIZE, LEARNT_SEED = 2000, 25, 0xB9E
 
 
 def merges_of(vocabulary: str) -> int | None:
-    """How many merges a kind of vocabulary has; None if its tokens are the symbols themselves.
+    """The merges of a kind of vocabulary, counted; None if its tokens are the symbols themselves.
 
     Args:
         vocabulary: "words", "characters", or "bpe:16" for 16 merges.
@@ -43,13 +43,13 @@ def merges_of(vocabulary: str) -> int | None:
         return None
     if vocabulary == CHARACTERS:
         return 0
-    found = re.fullmatch(rf"{BPE}:([0-9]{{1,9}})", vocabulary, re.ASCII)
-    if not found:
+    match = re.fullmatch(rf"{BPE}:([0-9]{{1,9}})", vocabulary, re.ASCII)
+    if not match:
         raise UserError(
             f"vocabulary is {vocabulary[:60]!r}: choose {WORDS}, {CHARACTERS}, or {BPE}:16 for 16 "
             "merges"
         )
-    merges = int(found[1])
+    merges = int(match[1])
     if not 1 <= merges <= MOST_MERGES:
         raise UserError(
             f"vocabulary is {vocabulary}: the merges must lie between 1 and {MOST_MERGES:,}"
@@ -98,13 +98,13 @@ class Tokeniser:
             raise UserError(f"a symbol of {language.name} holds {BLANK!r}, which marks the blank")
         letters = set("".join(symbols)) | ({BLANK} if spelled else set())
         texts = texts_of(language, spelled) if merges else []
-        found = cls(learnt(texts, letters, merges), spelled)
-        if len(found.merges) < merges:
+        tokeniser = cls(learnt(texts, letters, merges), spelled)
+        if len(tokeniser.merges) < merges:
             raise UserError(
-                f"words of {language.name} hold only {len(found.merges)} merges: choose "
-                f"{BPE}:{len(found.merges)} or less"
+                f"words of {language.name} hold only {len(tokeniser.merges)} merges: choose "
+                f"{BPE}:{len(tokeniser.merges)} or less"
             )
-        return found
+        return tokeniser
 
     @classmethod
     def read(cls, content: bytes, spelled: bool, where: str) -> Tokeniser:
@@ -134,8 +134,8 @@ class Tokeniser:
         """
         for letter in text:
             if letter not in self._letters:
-                known = " ".join(sorted(self._letters))
-                raise UserError(f"unknown letter {letter!r}: use only {known}")
+                letters = " ".join(sorted(self._letters))
+                raise UserError(f"unknown letter {letter!r}: use only {letters}")
         return self._cut(text)
 
     def _cut_anew(self, text: str) -> Word:
