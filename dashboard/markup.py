@@ -29,12 +29,12 @@ JOINER = "\u2060"
 
 def visible(value: object) -> str:
     """The value as text, with a name such as ``\\u202e`` in place of what cannot be seen."""
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), str(value))
 
 
 def text(value: object) -> str:
     """Markdown that shows the value as it is."""
-    spaced = re.sub(" {2,}", lambda found: "\xa0" * len(found[0]), visible(value))
+    spaced = re.sub(" {2,}", lambda match: "\xa0" * len(match[0]), visible(value))
     parted = LATE.sub(JOINER, spaced)
     return FIRST.sub(r"\1\\\2", SPECIAL.sub(r"\\\g<0>", parted))
 

@@ -54,7 +54,7 @@ TARGETS = 40
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """What is said of a list: of the lines for a word, or of suspects."""
+    """The claims about a list: about the lines for a word, or about suspects."""
     word, method = answer.findings["word"], answer.findings["method"]
     if word is None:
         return drawn_lines.of_labels(answer.table, method)
