@@ -118,7 +118,7 @@ class _Jobs:
 
 
 JOBS = _Jobs()
-"""Those of this server, for all tabs."""
+"""The jobs of this server, for all tabs."""
 
 
 def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks: Any) -> None:

@@ -56,7 +56,7 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
     "no better than its controls": "red",
     "not weighed": "gray",
 }
-"""Of the grades, which are always written out beside."""
+"""The colours of the grades, which are always written out beside."""
 
 
 GRADES: dict[Grade, str] = {

@@ -13,7 +13,7 @@ from analyses.charts.leaderboard import MEANINGS
 SOURCE = Path(__file__).with_name("glossary.md")
 MEASURES = "Measures of explanations"
 SHORT = 220
-"""So many characters a tooltip has at most, if its first sentence is not longer."""
+"""The most characters of a tooltip, if its first sentence is not longer."""
 
 
 @dataclass(frozen=True)

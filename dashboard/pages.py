@@ -60,7 +60,7 @@ class Page:
         title: its name there.
         icon: the name of one of Material's icons.
         show: draws what is its own.
-        needs: the thing without which the page cannot be shown.
+        needs: the least that the page needs: a model, a run, or nothing.
         one_step: looks at a single checkpoint, which the reader may choose.
         then: the addresses of the pages that take up where this one ends.
         headline: the words above it, where they are not the title; "" where it draws its own.

@@ -22,9 +22,9 @@ from analyses.console import STOPPED
 from models.runs.files import is_locked
 
 SAYS = "lab: "
-"""So begins the line in which a command says why it failed."""
+"""The beginning of the line in which a command says why it failed."""
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
-"""So many work at a time; the others wait. With more, each would be slower."""
+"""Processes that work at a time; the others wait. With more, each would be slower."""
 
 
 @dataclass

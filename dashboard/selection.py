@@ -88,7 +88,7 @@ def choose_run() -> None:
 
 
 NO_OTHER = "nothing"
-"""In place of the name of a second run."""
+"""The word in place of the name of a second run."""
 
 
 UNKNOWN = "unknown_run"

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocketClose
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 TOKEN, OPENED = "STRUCTURE_LAB_TOKEN", "STRUCTURE_LAB_OPENED"
-"""What the environment says: the token, if one is asked for; the address to open in a browser."""
+"""Variables of the environment: the token, if one is asked for; the address for a browser."""
 HEALTH = "/_stcore/health"
 """Says that the server runs, and nothing else: it is answered without a token."""
 

@@ -18,7 +18,7 @@ class Stop:
         page: its address.
         title: its title, in a few words.
         do: the reader's task here.
-        see: the thing that there is to see.
+        see: the point to notice here.
         shown: the choices of the page that its link makes.
     """
 
@@ -35,7 +35,7 @@ class Tour:
 
     Attributes:
         title: the readers for whom it is.
-        about: the things that it shows, and the time that it takes.
+        about: its subject, and the time that it takes.
         dutch: it is about a network that learned the Dutch lines.
         stops: its stops, in their order.
     """

@@ -32,13 +32,13 @@ from models.training.evaluation import evaluate, probabilities
 from models.training.trained_words import TrainedWords
 
 LEANING, LEANING_SEED = 200, 0x1EA4
-"""How many words show what a model leans on, and what tells their draw from all others."""
+"""The words that show what a model leans on, and the seed that sets their draw apart."""
 LEANING_COLUMNS = ["symbol", "effect", "low", "high", "corrected", "words", "model"]
 LEVEL = 0.05
 RIGHT = 0.99
-"""From this share of right verdicts on, a network is said to know its language."""
+"""The share of right verdicts from which on a network is said to know its language."""
 ALL_WORDS = 100_000
-"""So many words at most are all tested, unless more are asked for."""
+"""The most words that are all tested, unless more are asked for."""
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:

@@ -43,14 +43,14 @@ BESIDE = {
     "who knows the trained rules alone": BY_HEART,
     "the prompt's commonest label": MAJORITY,
 }
-"""What is told beside the network. The Bayesian of all rules is no control: it knows the truth."""
+"""Controls of the network. The Bayesian of all rules is none: it knows the truth."""
 RULES = ("trained", "held-out")
 QUERIES = ("any", "shown", "new")
 """Whether an example has the letter of the query."""
 
 NEEDS: tuple[Need, ...] = ("prompts", "next symbols", "causal")
 Said = Float[np.ndarray, "prompt answer_plus_1"]
-"""How likely each answer is; in the last column the likeliest other token."""
+"""Probabilities of each answer; in the last column that of the likeliest other token."""
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ def pooled(
     Args:
         rows: columns model ("trained" or a control), group, count, share, low, and those of the
             controls that are no models.
-        controls: by the name that the claim gives it, a model or a column.
+        controls: models or columns, each by its name in the claim.
         kind: the kind of group, in a word or two.
     """
     shares = rows.pivot(index="group", columns="model", values="share")

@@ -46,7 +46,7 @@ BESIDE = {
     "another target of this length": "another source",
     "always the commonest target": "commonest",
 }
-"""What is told beside whole targets, by its model or column."""
+"""Controls beside whole targets: by displayed name, a model or a column."""
 
 NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "causal")
 INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high")}

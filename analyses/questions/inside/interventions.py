@@ -320,8 +320,8 @@ EXCHANGED = {
     "course, carried in proportion": ("whole activation", *LEARNED),
     "course, prefix exchanged": ("whole activation", *LEARNED),
 }
-"""With which controls an exchange is compared over seeds. They are few: of more than 25 comparisons
-ten seeds could show nothing."""
+"""The methods whose exchange is compared over seeds. They are few: of more than 25 comparisons ten
+seeds could show nothing."""
 
 QUESTION = Question(
     "interventions",

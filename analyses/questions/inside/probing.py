@@ -54,7 +54,7 @@ probed for comparison."""
 
 
 ENOUGH = 200
-"""With at least so many words, probes are fitted in several processes, one per core."""
+"""The fewest words for which probes are fitted in several processes, one per core."""
 EASY = 0.01
 """A variable whose score is not even this much higher than that of the untrained model is easy."""
 LONGER = "longer words"

@@ -92,7 +92,7 @@ def occurrences(
 
 
 def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """The senses of a form, told apart at each site: how well that goes.
+    """The accuracy with which the senses of a form can be told apart at each site.
 
     A logistic regression is fitted on every other occurrence and scored on the rest. Equal prefixes
     count once, since a causal model has one activation for them.

@@ -39,7 +39,7 @@ from models.languages import Words
 from models.runs.run import Run
 
 QUERIES = {"1 query": 1, "4 queries": 4}
-"""How many learned queries, by the name of the pooling."""
+"""The number of learned queries, by the name of the pooling."""
 BAG, STATE = "bag", "z*"
 """The mean of the embeddings, which knows no order; and the state of a recurrent network."""
 MODELS = ("trained", "untrained", "shuffled labels", "control task", "no activation")

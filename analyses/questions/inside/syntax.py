@@ -28,7 +28,7 @@ SHORTEST = 5
 STRUCTURES: tuple[Structure, ...] = ("distance", "depth")
 OWN, SWAPPED, PLACE = "own trees", "trees of other words", "place in the word"
 MANY = 20
-"""How many words are drawn for each that is wanted: short ones come again and again."""
+"""Words that are drawn for each that is wanted: short ones come again and again."""
 
 
 def words_of(run: Run, count: int, seed: int) -> list[Word]:

@@ -44,7 +44,7 @@ DRAWS = 20
 """Random sets of as many heads, MLPs and edges, at the most."""
 AS_IT_IS, BROKEN, RANDOM = "as it is", "broken", "random parts"
 ARROW = " -> "
-"""In the name of an edge, between what writes and what reads."""
+"""The sign in the name of an edge, between what writes and what reads."""
 _PART = re.compile(r"L(\d+)(?:H(\d+)| mlp)")
 
 

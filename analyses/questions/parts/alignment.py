@@ -37,12 +37,12 @@ from models.languages import Transduction, Word
 from models.runs.run import Run
 
 DRAWN = 40
-"""How many pairs are drawn for each that is looked at: short ones come again and again."""
+"""Pairs that are drawn for each that is looked at: short ones come again and again."""
 SHORTEST = 3
 """The fewest symbols of a source: with fewer there is hardly anything to find."""
 ALL = "all heads"
 SYMBOL, READING = "the symbol", "keys and values"
-"""What is exchanged at a place of the source: its symbol, or what cross-attention reads there."""
+"""Exchanges at a place of the source: of its symbol, or of what cross-attention reads there."""
 DIAGONAL, ELSEWHERE = "the diagonal", "another pair of these lengths"
 
 
@@ -52,8 +52,8 @@ class Pair:
 
     Attributes:
         word: source, border and target.
-        tokens: the same as token ids, BOS first.
-        truth: where each target symbol comes from.
+        tokens: the word as token ids, BOS first.
+        truth: True where the target symbol comes from the source symbol.
     """
 
     word: Word
@@ -189,7 +189,7 @@ def _longer(pair: Pair, donors: Sequence[Pair], count: int) -> list[Pair]:
 
 
 Scores = dict[tuple[str, str], Float[np.ndarray, "target source"]]
-"""Of each source place for each target symbol, by what it is of and by part."""
+"""scores[of, part][target, source]: a higher score is a stronger link."""
 
 
 def look(run: Run, model: LanguageModel, pair: Pair, donors: Sequence[Pair]) -> Scores:

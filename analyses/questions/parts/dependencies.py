@@ -40,13 +40,13 @@ from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
 from models.runs.run import Run
 
 AT_ONCE, AT_RANDOM, MOST_DRAWN = 500, 4000, 16000
-"""How many words are changed at once, with a random symbol each; then, from what was found, only
-with those symbols that something depends on; and how many words there are at most."""
+"""Words that are changed at once; words with a random symbol each, after which only symbols are put
+in that something was found to depend on; and the most words of all."""
 APART = 2
 """The fewest positions from a controller to what depends on it: a neighbour has nothing between."""
 ENDS = ("value", "low", "high", "pairs")
 COIN = 0.25
-"""How often a coin would prefer the right symbol after both controllers."""
+"""The frequency with which a coin prefers the right symbol after both controllers."""
 MOST_ATTRACTORS = 3
 """Pairs with so many attractors or more are told together."""
 ROLES = ("controller", "attractors", "others", "last symbol")
@@ -146,9 +146,9 @@ class Dependency:
 
     Attributes:
         ids: the symbols before the dependent place.
-        at: where the controller stands.
+        at: the position of the controller, from 0.
         other: the controller of the opposite.
-        wanted, instead: as in ``Pairs``.
+        wanted, instead: see ``Pairs``.
     """
 
     ids: np.ndarray

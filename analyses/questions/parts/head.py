@@ -27,7 +27,7 @@ OTHERS = 64
 """Words of the training window from which a replacement of the head's z comes: the mean of their z,
 or the z of one of them."""
 DRAWS = 16
-"""How many words a head's z is taken from, one after the other, where it is resampled."""
+"""Words from which a head's z is taken, one after the other, where it is resampled."""
 AXES = {"width": "target", "height": "source"}
 
 

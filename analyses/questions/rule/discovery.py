@@ -223,7 +223,7 @@ def judge(model: LanguageModel) -> Accepts:
 
 
 def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
-    """The share that each head carries of each transition; nothing for a model without heads.
+    """Each head's part in each transition; nothing for a model without heads.
 
     It is measured on accepted lines of one length, the commonest. One changed symbol takes each of
     them out of the language.

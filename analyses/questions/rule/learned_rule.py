@@ -35,9 +35,9 @@ from interp.automata.words_near import words_like, words_near
 from interp.statistics import wilson
 
 WAYS = 500
-"""So many words longer than the lines are asked at most where an automaton may count."""
+"""The most words longer than the lines that are asked where an automaton may count."""
 FRESH = 1000
-"""Added to the seed of the words that test an automaton which was learned from others."""
+"""The number added to the seed for words that test an automaton which was learned from others."""
 
 TIMES = (1, 2, 4)
 """Near misses are as long as the longest words of the search, and so many times as long."""

@@ -170,7 +170,7 @@ def _claims(answer: Answer) -> list[Claim]:
 
 
 TASKS = {"exact": "whole words", "recognition": "verdicts"}
-"""What a model is asked for, in words."""
+"""The tasks of a model, in words."""
 
 
 def _when(curve: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ DATAMODEL, ANOTHER_SEED = "datamodel", "another seed"
 RETRAINED = "retrained"
 RANDOM_DRAWS = 20
 APART = 1000
-"""What is added to a run's seed for the trainings of another seed."""
+"""The number added to a run's seed for the trainings of another seed."""
 COLUMNS = ("part", "model", "method", "measure", "value", "low", "high")
 
 

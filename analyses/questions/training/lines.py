@@ -48,7 +48,7 @@ SILENCE = (
     "No line had any influence by this method: there is nothing to put in order.",
     "No label is known to be wrong: whatever stands first may be a false alarm.",
 )
-"""What is said where nothing is claimed: for a word; of suspects."""
+"""The sentences where nothing is claimed: for a word; for suspects."""
 TARGETS = 40
 """Words that are no lines, by which harm is measured."""
 

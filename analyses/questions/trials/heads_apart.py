@@ -12,7 +12,7 @@ from interp.model import ReadableModel
 
 DISTANCE, SHARED = "distance", "shared directions"
 SPAN = "distance, furthest less nearest head"
-"""What the heads of a layer are apart by; other words than those of the number chose both."""
+"""The distance between two heads of a layer; other words than those of the number chose both."""
 
 
 def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataFrame:

@@ -44,8 +44,8 @@ class Prefixes:
     Attributes:
         words: the prefixes.
         variables: the hidden variables that together are the state.
-        states: their values after each prefix.
-        allowed: which answers are right after each prefix.
+        states: the values of these variables after each prefix.
+        allowed: True for the answers that are right after each prefix.
         ends: may the word end after this prefix?
         futures: the continuations that may follow, by state.
     """

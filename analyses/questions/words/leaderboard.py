@@ -45,9 +45,9 @@ MEMBERSHIPS = ("members", "non-members")
 """Two kinds of words, never averaged: other positions decide in them, by another rule."""
 ROW = ["method", "scale"]
 KEYS = ["membership", "replacement", *ROW, "family"]
-"""What tells the rows of a board apart, besides the measure."""
+"""The columns that tell the rows of a board apart, besides the measure."""
 AGAIN = 2
-"""How many more seeds a method is asked with, to measure its stability."""
+"""Further seeds with which a method is asked, to measure its stability."""
 TIMED = 3
 """Words on which each method computes all values that it needs, so that its cost is measured. On
 the other words all methods share one table of values."""
@@ -268,7 +268,7 @@ def _headline(result: Answer) -> pd.DataFrame:
 
 
 FEWEST = 6
-"""So many different words must judge a method, else it is not weighed."""
+"""The fewest different words that judge a method; with fewer it is not weighed."""
 OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
 
 

@@ -44,12 +44,11 @@ EVERY = 10.0
 """Seconds between two looks at a sweep that goes on."""
 
 DEPTH = 3
-"""How many folders deep below the runs folder a sweep is looked for."""
+"""The depth below the runs folder, in folders, to which sweeps are looked for."""
 
 WORDS = ("all", "inside the window", "beyond it")
 ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
-"""What a reader can choose: how many seeds must learn a language, with the share this stands for.
-"""
+"""The reader's choices: how many seeds must learn a language, with the share this stands for."""
 
 PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 """The pages that the table of runs links to: the address by the column's name."""

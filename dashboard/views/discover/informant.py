@@ -15,7 +15,7 @@ from dashboard.views.discover.learners import learn_again
 from models.languages import Word, read_lines
 
 SHOWN, ASKED = 5, 3
-"""So many rules and lines stand on the page at first."""
+"""Rules and lines that stand on the page at first."""
 
 
 @st.cache_data(max_entries=32, show_spinner="Comparing the rules ...")

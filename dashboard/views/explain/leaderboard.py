@@ -40,7 +40,7 @@ from models.runs.run import Run, find_runs
 FEW = 12  # words explained at once where nothing is kept: some ten seconds
 COSTS = ("calls", "seconds")
 SAID_FIRST = 2
-"""Of the claims: which networks they are about, and the first of the lectures' claims."""
+"""Claims that are shown first: the networks they are about, and the first of the lectures'."""
 
 
 def show() -> None:

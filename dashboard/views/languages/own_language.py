@@ -67,7 +67,7 @@ def _grammar() -> list[str]:
 
 
 KINDS = {"a regular expression of mine": _expression, "a grammar of mine": _grammar}
-"""What a reader may write, by its name among the languages."""
+"""Forms in which a reader may write a language, by their name among the languages."""
 
 
 def draw(config: TrainConfig) -> None:

@@ -24,7 +24,7 @@ from models.training.evaluation import prefix_logits
 LONGEST = 60
 """Symbols of a word whose truth is drawn."""
 PRESSED = "near_misses"
-"""How many near misses the reader asked for."""
+"""The number of near misses that the reader asked for."""
 
 
 def show() -> None:

@@ -102,7 +102,7 @@ def _what_single_effects_hide(result: Answer) -> None:
 
 
 LEGIBLE = 12
-"""So many edges are told apart at a first look."""
+"""The most edges that are told apart at a first look."""
 
 
 def _graph(result: Answer) -> None:

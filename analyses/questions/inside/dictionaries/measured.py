@@ -51,8 +51,8 @@ class Seen:
     """The activations of a model at one hook.
 
     Attributes:
-        fit, score: at the positions of both halves of the words.
-        choosing, clamps: at the moved positions of the cases; empty where there are none.
+        fit, score: those at the positions of both halves of the words.
+        choosing, clamps: those at the moved positions of the cases; empty where there are none.
     """
 
     fit: Float[Tensor, "n d"]

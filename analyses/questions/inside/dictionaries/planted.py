@@ -24,7 +24,7 @@ TRIED = 150
 KEPT = 15
 """Moves of each variable that are kept: so many that flip the verdict, and as many that do not."""
 PLACES = {"resid_pre": 0, "resid_mid": 1, "attn_out": 1, "resid_post": 2, "mlp_out": 2}
-"""How many half layers of its block have passed at a hook of the stream, or of what is added."""
+"""The half layers of its block that have passed at a hook of the stream, or of what is added."""
 TINY = 1e-6
 
 

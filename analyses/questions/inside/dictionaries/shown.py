@@ -13,7 +13,7 @@ from analyses.questions.inside.dictionaries.planted import at_site
 from models.plants.record import PlanRecord
 
 OFF, UP = "set to 0", "set to its largest code"
-"""What is done to a latent."""
+"""Two ways to clamp a latent."""
 SHOWN = 240
 """Pixels of the height of the picture."""
 

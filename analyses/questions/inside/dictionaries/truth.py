@@ -20,9 +20,9 @@ from models.runs.run import Run
 MOST_FACTS = 64
 """Facts that are scored at most: those that hold most often."""
 LEAST_HELD = 5
-"""In each half of the words a fact must hold, and fail, at this many positions."""
+"""The fewest positions at which a fact must hold, and fail, in each half of the words."""
 MOST_POSITIONS = 2000
-"""Of each half."""
+"""The most positions of each half."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Half:
     """Positions of one half of the words.
 
     Attributes:
-        word, pos: where they are.
+        word, pos: the word and the position of each.
         facts: which facts hold there.
     """
 

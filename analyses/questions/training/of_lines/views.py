@@ -24,7 +24,7 @@ from models.training.trainer import learning_rate
 Values = Callable[[LanguageModel], Iterator[Float[Tensor, ""]]]
 """Numbers of a model, each with a graph of its own."""
 Found = dict[tuple[str, str], Float[np.ndarray, "target line"]]
-"""What each line adds to each value, by model ("trained", "untrained") and method."""
+"""Each line's addition to each value, by model ("trained", "untrained") and method."""
 
 DOT, COSINE, TRACIN = "gradient dot product", "gradient cosine", "TracIn"
 CLAIMED = "EK-FAC"
