@@ -67,11 +67,11 @@ new MutationObserver(reach).observe(document.body, {childList: true, subtree: tr
 )
 
 groups: dict[str, list[StreamlitPage]] = {}
-known: dict[str, StreamlitPage] = {}
-for address, each in pages().items():
-    icon = f":material/{each.icon}:"
-    drawn = st.Page(each.draw, title=each.title, icon=icon, url_path=address, default=not known)
-    known[address] = drawn
-    groups.setdefault(each.group, []).append(drawn)
-st.session_state[LINKS] = known
+links: dict[str, StreamlitPage] = {}
+for address, page in pages().items():
+    icon = f":material/{page.icon}:"
+    drawn = st.Page(page.draw, title=page.title, icon=icon, url_path=address, default=not links)
+    links[address] = drawn
+    groups.setdefault(page.group, []).append(drawn)
+st.session_state[LINKS] = links
 st.navigation(groups, expanded=True).run()  # no page is hidden behind a click

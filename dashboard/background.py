@@ -35,10 +35,10 @@ class _Job(Generic[T]):
         lasting: it goes on when its page is left, since its result is kept on the disk.
 
     Attributes:
-        share: how much of it is done, 0 to 1.
-        what: what is being done.
-        result: what came out; None until then.
-        error: why nothing came out.
+        share: the share of it that is done, 0 to 1.
+        what: the step that is being done, in words.
+        result: the result; None until it is there.
+        error: the reason that there is no result.
     """
 
     def __init__(self, work: Callable[[Progress], T], lasting: bool) -> None:
@@ -108,7 +108,7 @@ class _Jobs:
             return job
 
     def running(self) -> list[tuple[Hashable, _Job[Any]]]:
-        """What is computed now, by what it is."""
+        """The jobs that are computed now, each with its key."""
         return [(key, job) for key, job in self._jobs.items() if job.running]
 
     def wait(self) -> None:
@@ -118,7 +118,7 @@ class _Jobs:
 
 
 JOBS = _Jobs()
-"""Those of this server, for all tabs."""
+"""The jobs of this server, for all tabs."""
 
 
 def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks: Any) -> None:
@@ -126,9 +126,9 @@ def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks
     the button's place; then the page is drawn anew.
 
     Args:
-        key: what is computed. Pages that offer the same share one computation.
+        key: the name of what is computed. Pages that offer the same share one computation.
         work: computes it, and tells its progress. It must not draw anything.
-        looks: of the button.
+        looks: the button's looks.
 
     Raises:
         Exception: the last attempt failed; the button is drawn all the same.
@@ -146,11 +146,11 @@ def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks
 
 
 def at_once(key: Hashable, work: Callable[[Progress], T]) -> T | None:
-    """As ``offer``, without a button: it begins when a page first asks, and is kept in memory. It
-    ends when nobody looks at the page any more.
+    """Computes like ``offer``, without a button: it begins when a page first asks, and is kept in
+    memory. It ends when nobody looks at the page any more.
 
     Returns:
-        What came out; None as long as it is computed, and where it was stopped.
+        The result; None as long as it is computed, and where it was stopped.
 
     Raises:
         Exception: the attempt failed. Whoever asks again begins another one.

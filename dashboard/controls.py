@@ -24,7 +24,7 @@ SECOND = "second"
 
 @contextmanager
 def beside() -> Iterator[None]:
-    """What is drawn inside belongs to the second run."""
+    """Marks all that is drawn inside as the second run's."""
     st.session_state[SECOND] = True
     try:
         yield
@@ -134,15 +134,15 @@ def _choice(
 
     Args:
         draw: the name of Streamlit's widget.
-        label: as a reader is to see it; it may hold anything.
-        first: what is chosen before the reader chooses.
+        label: the label as a reader sees it; it may hold anything.
+        first: the choice before the reader chooses.
         fits: is a choice that was made for another run one that this run has?
         at: the column in which it is drawn.
     """
-    known = st.session_state.get(key, first)
+    value = st.session_state.get(key, first)
     if is_second():
-        return known if fits(known) else first
-    if not fits(known):
+        return value if fits(value) else first
+    if not fits(value):
         del st.session_state[key]
     looks["help"] = looks.get("help") or meaning(label)
     widget = getattr(at or st, draw)

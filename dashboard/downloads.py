@@ -1,4 +1,4 @@
-"""What can be taken along from a page: table, picture, findings, and the code that makes them."""
+"""The downloads of a page: table, picture, findings, and the code that makes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def downloads(
     that makes them again.
 
     Args:
-        name: of the question, or of what the page shows.
+        name: the name of the question, or of what the page shows.
         draw: makes the chart. It is called only when a picture is asked for.
         of_run: it is about the run that is drawn.
     """
@@ -69,9 +69,9 @@ def in_the_terminal(name: str, several: bool = False, **options: object) -> None
     """The command that asks the same of the run that is drawn.
 
     Args:
-        name: of the command.
+        name: the command's name.
         several: it takes several runs.
-        options: those that are not the command's default.
+        options: the options that are not the command's default.
     """
     run = current_run()
     typed = lab(name, run.path, **options, step=run.seen_at)
@@ -92,7 +92,7 @@ def report_button(run: Run) -> None:
 
 
 def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
-    """What a file says of where it comes from."""
+    """The origin of a file, as the file itself states it."""
     about: dict[str, Any] = {
         "lab": version("structure-lab"),
         "question": name,
@@ -103,9 +103,9 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
     about = {"run": run.name, "step": run.step, **about}
     about["commit of the training"] = run.record.get("git_commit")
     if name in registered():
-        found = result.verdict
+        verdict = result.verdict
         about |= {"asked with": asked_with(name, result.arguments)}
-        about |= {"finding": found.short, "grade": found.grade, "why": found.why}
+        about |= {"finding": verdict.short, "grade": verdict.grade, "why": verdict.why}
     else:
         about |= {"asked with": dict(result.arguments)}
     return about

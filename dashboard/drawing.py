@@ -1,4 +1,4 @@
-"""What all pages draw with: titles, verdicts, charts with words for those who see none."""
+"""The drawing of all pages: titles, verdicts, charts with words for those who see none."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def explain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        own = error if isinstance(error, UserError) else error.__cause__  # of what Streamlit keeps
-        if isinstance(own, UserError):
-            st.error(message(own), icon=":material/error:")
+        root = error if isinstance(error, UserError) else error.__cause__  # of what Streamlit keeps
+        if isinstance(root, UserError):
+            st.error(message(root), icon=":material/error:")
             return
         LOG.exception("a part of the page %s failed", st.context.url)
         st.error(
@@ -56,7 +56,7 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
     "no better than its controls": "red",
     "not weighed": "gray",
 }
-"""Of the grades, which are always written out beside."""
+"""The colours of the grades, which are always written out beside."""
 
 
 GRADES: dict[Grade, str] = {
@@ -74,14 +74,14 @@ HEADLINE = 140
 
 def judged(name: str, result: Answer) -> None:
     """The finding of an answer in one sentence, whether to believe it, and all that it says."""
-    found = result.verdict
-    if len(found.short) <= HEADLINE:
-        st.markdown(f"#### {text(found.short)}")
+    verdict = result.verdict
+    if len(verdict.short) <= HEADLINE:
+        st.markdown(f"#### {text(verdict.short)}")
     else:
-        st.markdown(text(found.short))
-    st.badge(text(found.grade), color=COLOURS[found.grade], help=GRADES[found.grade])
-    st.caption(text(found.why))
-    if result.sentence != found.short:
+        st.markdown(text(verdict.short))
+    st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
+    st.caption(text(verdict.why))
+    if result.sentence != verdict.short:
         with st.expander("The answer in full"):
             st.markdown(text(result.sentence))
 
@@ -93,18 +93,18 @@ def link_to(address: str, label: str, **query: str) -> None:
         query: parts of the link that are no choice on that page: what a reader has chosen there
             before would win over the link.
     """
-    known = st.session_state.get(LINKS, {})  # a page that is drawn by itself has no others
-    if address in known:
+    links = st.session_state.get(LINKS, {})  # a page that is drawn by itself has no others
+    if address in links:
         kept = {"run": st.session_state["run"]} if "run" in st.session_state else {}
         kept |= {LECTURE: "true"} if st.session_state.get(LECTURE) else {}
-        st.page_link(known[address], label=text(label), query_params={**kept, **query})
+        st.page_link(links[address], label=text(label), query_params={**kept, **query})
 
 
 def go_to(address: str) -> None:
     """Draws another page instead, with the same link."""
-    known = st.session_state.get(LINKS, {})
-    if address in known:
-        st.switch_page(known[address], query_params=dict(st.query_params))
+    links = st.session_state.get(LINKS, {})
+    if address in links:
+        st.switch_page(links[address], query_params=dict(st.query_params))
 
 
 LECTURE = "lecture"
@@ -129,19 +129,19 @@ def says(part: str, **values: object) -> str:
     """Markdown that a part of a page says, as captions.md in this folder has it.
 
     Args:
-        values: what stands in the place of the names in braces.
+        values: the values in the place of the names in braces.
     """
     return _filled(_written("captions.md")[part], values)
 
 
 def reading(part: str, **values: object) -> None:
-    """What a picture or a table shows, closed until it is asked for; terms of the glossary show
+    """The reading of a picture or a table, closed until it is asked for; terms of the glossary show
     their meaning.
 
     Args:
-        part: of a page, as how_to_read.md in this folder has it, or else the answer to the question
-            of this name; nothing is drawn where there is neither.
-        values: what stands in the place of the names in braces.
+        part: the part of a page, as how_to_read.md in this folder has it, or else the answer to the
+            question of this name; nothing is drawn where there is neither.
+        values: the values in the place of the names in braces.
     """
     if words := _written("how_to_read.md").get(part) or question(part).how_to_read:
         with st.expander("How to read this"):
@@ -183,7 +183,7 @@ def chooses(key: str, field: str, clicked: str) -> dict[str, Any]:
     """Events of ``picture``: a click on a cell makes the choice of this key.
 
     Args:
-        field: of the cell, whose value is chosen.
+        field: the field of the cell whose value is chosen.
         clicked: the key of the picture: another one for each choice, so that each begins with
             nothing clicked.
     """
@@ -209,18 +209,18 @@ def training_curves(run: Run) -> None:
 def seeds_of(run: Run, name: str) -> None:
     """The headline numbers, as means over this run and those beside it that differ from it only in
     the seed."""
-    runs, asked, table, tests = over_siblings(run, name)
+    runs, answers, table, tests = over_siblings(run, name)
     if runs < 2:
         return
-    if asked:
-        st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
-    if asked < runs:
+    if answers:
+        st.header(f"Over {answers:d} seed{'s' * (answers != 1)}", divider="gray")
+    if answers < runs:
         st.caption(
-            f"{runs - asked:d} of {runs:d} runs have no answer to compare: it is missing, "
+            f"{runs - answers:d} of {runs:d} runs have no answer to compare: it is missing, "
             "out of date, or asked with other options. "
             f"{code(lab('seeds', run.path, name))} asks them."
         )
-    if asked:
+    if answers:
         st.dataframe(wide(table))
         st.caption(
             "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "

@@ -13,7 +13,7 @@ from analyses.charts.leaderboard import MEANINGS
 SOURCE = Path(__file__).with_name("glossary.md")
 MEASURES = "Measures of explanations"
 SHORT = 220
-"""So many characters a tooltip has at most, if its first sentence is not longer."""
+"""The most characters of a tooltip, if its first sentence is not longer."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Term:
     """A term of the glossary.
 
     Attributes:
-        name: as its headline has it.
+        name: its name, as its headline has it.
         group: the part of the glossary in which it stands.
         meaning: Markdown; its links lead to other terms, or to pages of the site.
         everyday: it is no link where it stands in a sentence.
@@ -44,26 +44,26 @@ class Term:
         """The first sentences without any Markdown, for a tooltip."""
         plain = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`]", r"\1", self.meaning)
         first, *others = re.split(r"(?<=[.!?)]) (?=[A-Z])", " ".join(plain.split()))
-        for each in others:
-            if len(first) + len(each) >= SHORT:
+        for sentence in others:
+            if len(first) + len(sentence) >= SHORT:
                 break
-            first += f" {each}"
+            first += f" {sentence}"
         return first
 
 
 @cache
 def terms() -> dict[str, Term]:
     """Every term by its name."""
-    found = {}
+    by_name = {}
     for part in re.split(r"^## ", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         group, *entries = re.split(r"^### ", part, flags=re.MULTILINE)
         for name, everyday, also, says in (ENTRY.findall(entry)[0] for entry in entries):
             others = tuple(also.split("; ")) if also else ()
-            found[name] = Term(name, group.splitlines()[0], says.strip(), bool(everyday), others)
-    known = {name.lower() for name in found}
-    measures = ((name, says) for name, says in MEANINGS.items() if name.lower() not in known)
+            by_name[name] = Term(name, group.splitlines()[0], says.strip(), bool(everyday), others)
+    names = {name.lower() for name in by_name}
+    measures = ((name, says) for name, says in MEANINGS.items() if name.lower() not in names)
     costs = ("calls", "seconds")
-    return found | {name: Term(name, MEASURES, says, name in costs) for name, says in measures}
+    return by_name | {name: Term(name, MEASURES, says, name in costs) for name, says in measures}
 
 
 ENTRY = re.compile(r"(.*)\n(?:<!-- (everyday)?(?:, )?(?:also: (.*))? -->\n)?((?s:.*))")
@@ -73,10 +73,10 @@ PROTECTED = re.compile(r"(`[^`]*`|\[[^\]]*\]\([^)]*\)|\$[^$]*\$|<[^>]*>|:[a-z-]+
 
 def meaning(name: str) -> str | None:
     """The short meaning of a term, also by another of its names; None if there is no such term."""
-    known = {each.lower(): term for each, term in terms().items()}
+    by_name = {key.lower(): term for key, term in terms().items()}
     others = {other: term for term in terms().values() for other in term.also}
-    found = others.get(name) or known.get(name.lower())
-    return found.short if found else None
+    match = others.get(name) or by_name.get(name.lower())
+    return match.short if match else None
 
 
 def entries(found: Iterable[Term]) -> str:
@@ -96,14 +96,14 @@ def explained(markdown: str) -> str:
     """
     met: set[str] = set()
 
-    def link(found: re.Match[str]) -> str:
-        term = _mentions()[found[0].lower()]
-        everyday = term.name.isupper() and found[0].islower()  # "end" is no END
+    def link(match: re.Match[str]) -> str:
+        term = _mentions()[match[0].lower()]
+        everyday = term.name.isupper() and match[0].islower()  # "end" is no END
         if term.name in met or everyday:
-            return found[0]
+            return match[0]
         met.add(term.name)
         title = term.short.replace('"', "'").replace("\\", "")
-        return f'[{found[0]}](glossary#{term.anchor} "{title}")'
+        return f'[{match[0]}](glossary#{term.anchor} "{title}")'
 
     parts = PROTECTED.split(markdown)
     return "".join(part if i % 2 else _mention().sub(link, part) for i, part in enumerate(parts))
@@ -112,10 +112,10 @@ def explained(markdown: str) -> str:
 @cache
 def _mentions() -> dict[str, Term]:
     """Terms by every spelling in which they stand in a sentence, in small letters."""
-    found = {name.lower(): term for name, term in terms().items() if not term.everyday}
-    found |= {name + "es" * name.endswith("s"): term for name, term in found.items()}
-    found |= {f"{name}s": term for name, term in found.items() if name[-1].isalpha()}
-    return found | {other.lower(): term for term in terms().values() for other in term.also}
+    by_name = {name.lower(): term for name, term in terms().items() if not term.everyday}
+    by_name |= {name + "es" * name.endswith("s"): term for name, term in by_name.items()}
+    by_name |= {f"{name}s": term for name, term in by_name.items() if name[-1].isalpha()}
+    return by_name | {other.lower(): term for term in terms().values() for other in term.also}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What pages say of all runs of a folder: computed once for all tabs, until a file changes."""
+"""Tables of all runs of a folder: computed once for all tabs, until a file changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def over_siblings(run: Run, name: str) -> tuple[int, int, pd.DataFrame, pd.DataF
     """A question over the seeds of a run.
 
     Returns:
-        How many runs differ from it only in the seed, itself among them; how many of them have an
-        answer to compare; the table of ``means``; and that of ``compared``, empty for one answer.
+        The number of runs that differ from it only in the seed, itself among them; the number of
+        these that have an answer to compare; the table of ``means``; and that of ``compared``,
+        empty for one answer.
     """
     return _over_siblings(run.path, run.seen_at, name, state_of(run.path.parent, name))
 
@@ -66,8 +67,8 @@ def state_of(folder: Path, name: str) -> str:
         )
         for path in (*fixed, *sorted(run.glob(f"results/{name}-*/*"))):
             try:
-                found = path.stat()
+                stat = path.stat()
             except OSError:  # there is none, or it has just gone
                 continue
-            digest.update(f"{path}\0{found.st_mtime_ns}\0{found.st_size}\0".encode())
+            digest.update(f"{path}\0{stat.st_mtime_ns}\0{stat.st_size}\0".encode())
     return digest.hexdigest()

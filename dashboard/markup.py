@@ -15,7 +15,7 @@ UNSEEN = re.compile(
 """Control characters, marks that turn the direction of writing, halves of surrogate pairs."""
 SPECIAL = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|[\\`*~\[\]<>&$:!|#]")
 FIRST = re.compile(r"^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
-"""What begins a list or underlines a headline, where a line begins."""
+"""Signs that begin a list or underline a headline, where a line begins."""
 LATE = re.compile(
     r"(?<=:)(?=streamlit:|material/|//)|(?<=www)(?=\.)|(?<=@)"
     r"|(?<=\s[<>~-])(?=[=>-]{1,2}(?:\s|$))|(?<=^[<>~-])(?=[=>-]{1,2}(?:\s|$))",
@@ -24,17 +24,17 @@ LATE = re.compile(
 """Places inside of what Streamlit replaces after it has read all escapes: icons, addresses, arrows.
 """
 JOINER = "\u2060"
-"""It has no width, and parts what would be replaced."""
+"""A character without width; it parts what would be replaced."""
 
 
 def visible(value: object) -> str:
     """The value as text, with a name such as ``\\u202e`` in place of what cannot be seen."""
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), str(value))
 
 
 def text(value: object) -> str:
     """Markdown that shows the value as it is."""
-    spaced = re.sub(" {2,}", lambda found: "\xa0" * len(found[0]), visible(value))
+    spaced = re.sub(" {2,}", lambda match: "\xa0" * len(match[0]), visible(value))
     parted = LATE.sub(JOINER, spaced)
     return FIRST.sub(r"\1\\\2", SPECIAL.sub(r"\\\g<0>", parted))
 

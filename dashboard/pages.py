@@ -60,14 +60,13 @@ class Page:
         title: its name there.
         icon: the name of one of Material's icons.
         show: draws what is its own.
-        needs: without which the page cannot be shown.
+        needs: the least that the page needs: a model, a run, or nothing.
         one_step: looks at a single checkpoint, which the reader may choose.
         then: the addresses of the pages that take up where this one ends.
-        headline: what stands above it, where it is another than the title; "" where it draws its
-            own.
-        asks: what it asks, below the headline.
+        headline: the words above it, where they are not the title; "" where it draws its own.
+        asks: its question, below the headline.
         about: the question that it is about, in place of ``asks`` and ``requires``.
-        requires: what a run must have.
+        requires: the needs that a run must meet.
     """
 
     group: str
@@ -112,10 +111,10 @@ class Page:
             return
         if self.headline != "":
             st.title(text(self.headline or self.title))
-        asked = answers.question(self.about) if self.about else None
-        if asks := asked.asks if asked else self.asks:
+        spec = answers.question(self.about) if self.about else None
+        if asks := spec.asks if spec else self.asks:
             st.markdown(f"**{text(asks)}**")
-        needs = asked.needs if asked else self.requires
+        needs = spec.needs if spec else self.requires
         if needs and (reason := lack(current_run(), needs)):
             st.info(text(reason))
         else:

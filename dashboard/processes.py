@@ -22,9 +22,9 @@ from analyses.console import STOPPED
 from models.runs.files import is_locked
 
 SAYS = "lab: "
-"""So begins the line in which a command says why it failed."""
+"""The beginning of the line in which a command says why it failed."""
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
-"""So many work at a time; the others wait. With more, each would be slower."""
+"""Processes that work at a time; the others wait. With more, each would be slower."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Work:
 
 @dataclass
 class Works:
-    """What the pages of this server have begun, by the folder that it works on."""
+    """The works that the pages of this server have begun, by the folder that each works on."""
 
     of: dict[Path, _Work] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,7 +68,7 @@ def begin(folder: Path, words: Sequence[str], log: Path) -> None:
     here goes on, nothing is done.
 
     Args:
-        words: of the command, without "lab".
+        words: the words of the command, without "lab".
         log: the file of what it says; the one before is replaced.
     """
     works = _works()
@@ -119,8 +119,8 @@ def forget(folder: Path) -> None:
 
 def fault(log: Path) -> str | None:
     """Why the command of this log failed; None where it did not, or did not say so."""
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-    last = next((x.removeprefix(SAYS) for x in reversed(said) if x.startswith(SAYS)), None)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    last = next((x.removeprefix(SAYS) for x in reversed(lines) if x.startswith(SAYS)), None)
     return None if last == STOPPED else last
 
 

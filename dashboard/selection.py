@@ -1,4 +1,4 @@
-"""What a reader has chosen: run, checkpoint and word; and one copy of each model for all."""
+"""The reader's choice of run, checkpoint and word; and one copy of each model for all."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def choose_run() -> None:
 
 
 NO_OTHER = "nothing"
-"""In place of the name of a second run."""
+"""The word in place of the name of a second run."""
 
 
 UNKNOWN = "unknown_run"
@@ -177,7 +177,7 @@ def play_on() -> None:
         return
     time.sleep(PAUSE)
     key, step, steps = st.session_state[PLAYED]
-    later = [each for each in steps if each > step]
+    later = [other for other in steps if other > step]
     if later:
         st.session_state[PLAYED] = key, later[0], steps
     else:
@@ -198,7 +198,7 @@ def once(**looks: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
     looked at.
 
     Args:
-        looks: as of ``st.cache_data``.
+        looks: the options of ``st.cache_data``.
     """
     return st.cache_data(max_entries=64, hash_funcs={Run: _of_weights}, **looks)
 
@@ -238,10 +238,10 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
     """
     require(run, *question(name).needs)
     options = question(name).options(**arguments)
-    if (known := Answers.of(run).asked(name, arguments_of(options))) is not None:
-        return known
+    if (kept := Answers.of(run).asked(name, arguments_of(options))) is not None:
+        return kept
     key = f"{name} of {run.path}, {run.model_hash()}: {json.dumps(arguments, sort_keys=True)}"
-    return at_once(key, lambda told: fresh_answer(run, question(name), options, told))
+    return at_once(key, lambda report: fresh_answer(run, question(name), options, report))
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:
@@ -250,8 +250,8 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     Where there is none, the page shows a button that has it computed, and then how far that is;
     the result is None.
     """
-    if found := Answers.of(run).current(name):
-        return chosen(run, name, found)
+    if kept := Answers.of(run).current(name):
+        return chosen(run, name, kept)
     result = Answers(run.path).latest(name)
     if run.seen_at is not None:
         result = None
@@ -265,7 +265,7 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
             st.info(f"This question has not been asked of {text(run.name)} yet.")
         with explain_errors():
             key = f"{name} of {run.path}, {run.model_hash()}"
-            offer(key, "Ask it now", lambda told: answer(run, name, None, told), type="primary")
+            offer(key, "Ask it now", lambda report: answer(run, name, None, report), type="primary")
     else:
         command = command_of(run, name, result.arguments)
         st.warning(f"This answer is about another checkpoint; {code(command)} renews it.")
@@ -274,7 +274,7 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
 
 def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
     """One of several kept answers: the one with the default options, or the reader's choice."""
-    labels = {asked_with(name, each.record.arguments): each.record.arguments for each in found}
+    labels = {asked_with(name, kept.record.arguments): kept.record.arguments for kept in found}
     names = sorted(labels, key=lambda label: label != "the defaults")
     label = names[0]
     if len(names) > 1:
@@ -302,11 +302,11 @@ def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> st
 
 def _spelled(language: Language, typed: str) -> str:
     """The word as the language spells it: a reader may write capitals and commas."""
-    known = language.vocabulary.symbols
-    small = {symbol.lower(): symbol for symbol in known}
+    symbols = language.vocabulary.symbols
+    small = {symbol.lower(): symbol for symbol in symbols}
 
     def symbol(part: str) -> str:
-        return part if part in known else small.get(part.strip(",.;").lower(), part)
+        return part if part in symbols else small.get(part.strip(",.;").lower(), part)
 
     return " ".join(map(symbol, typed.split()))
 

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocketClose
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 TOKEN, OPENED = "STRUCTURE_LAB_TOKEN", "STRUCTURE_LAB_OPENED"
-"""What the environment says: the token, if one is asked for; the address to open in a browser."""
+"""Variables of the environment: the token, if one is asked for; the address for a browser."""
 HEALTH = "/_stcore/health"
 """Says that the server runs, and nothing else: it is answered without a token."""
 
@@ -66,10 +66,10 @@ class OwnPages:
 
     def _with_token(self, scope: Scope) -> ASGIApp:
         """The same page for a browser whose address has the token, else a refusal."""
-        asked = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
-        if scope["type"] != "http" or not self._is_token(dict(asked).get("token", "")):
+        query = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
+        if scope["type"] != "http" or not self._is_token(dict(query).get("token", "")):
             return _refused(scope, "open the address that `lab dashboard` printed, with its token")
-        rest = urlencode([(name, value) for name, value in asked if name != "token"])
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
         path = "/" + scope["path"].lstrip("/\\")  # of two slashes a browser goes elsewhere
         answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
         answer.set_cookie(_cookie(scope), self.token, httponly=True, samesite="lax")

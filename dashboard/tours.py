@@ -16,9 +16,9 @@ class Stop:
 
     Attributes:
         page: its address.
-        title: in a few words.
-        do: what the reader does here.
-        see: what there is to be seen.
+        title: its title, in a few words.
+        do: the reader's task here.
+        see: the point to notice here.
         shown: the choices of the page that its link makes.
     """
 
@@ -34,10 +34,10 @@ class Tour:
     """A tour.
 
     Attributes:
-        title: for whom it is.
-        about: what it shows, and how long it takes.
+        title: the readers for whom it is.
+        about: its subject, and the time that it takes.
         dutch: it is about a network that learned the Dutch lines.
-        stops: in their order.
+        stops: its stops, in their order.
     """
 
     title: str

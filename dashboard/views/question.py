@@ -42,9 +42,9 @@ def show_some(names: list[str]) -> None:
 
 def _typed(name: str) -> dict[str, str]:
     """The options of a question that are text, as the reader types them."""
-    texts = [each.name for each in fields(question(name).options) if each.default == ""]
+    texts = [field.name for field in fields(question(name).options) if field.default == ""]
     return {
-        each: controls.text_input(each.capitalize(), "", key=f"{name}_{each}") for each in texts
+        label: controls.text_input(label.capitalize(), "", key=f"{name}_{label}") for label in texts
     }
 
 

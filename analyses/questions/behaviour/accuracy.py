@@ -1,5 +1,5 @@
-"""How far beyond the training window is the model right? Exactness and recognition by word length,
-and the verdicts on all short words, beside the untrained model."""
+"""Accuracy in the training window and beyond: exactness and recognition by word length, and the
+verdicts on all short words, beside the untrained model."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from models.training.evaluation import evaluate, probabilities
 from models.training.trained_words import TrainedWords
 
 LEANING, LEANING_SEED = 200, 0x1EA4
-"""How many words show what a model leans on, and what tells their draw from all others."""
+"""The words that show what a model leans on, and the seed that sets their draw apart."""
 LEANING_COLUMNS = ["symbol", "effect", "low", "high", "corrected", "words", "model"]
 LEVEL = 0.05
 RIGHT = 0.99
-"""From this share of right verdicts on, a network is said to know its language."""
+"""The share of right verdicts from which on a network is said to know its language."""
 ALL_WORDS = 100_000
-"""So many words at most are all tested, unless more are asked for."""
+"""The most words that are all tested, unless more are asked for."""
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
@@ -48,8 +48,8 @@ def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
         return options.range()
     max_n = 2 * run.config.max_n if options.max_n is None else options.max_n
     sizes = [language.length_of(n) for n in range(1, max_n + 1)]
-    known = set(language.lengths(max_n))
-    return [length for length in sizes if length in known]
+    lengths = set(language.lengths(max_n))
+    return [length for length in sizes if length in lengths]
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -77,8 +77,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     inert = leans_on(run, models, options.seed)
     rows: list[dict[str, Any]] = []
     for name, judged in models.items():
-        asked = (run.language, run.objective, lengths, options.count, options.seed, trained)
-        for score in evaluate(judged, *asked):
+        settings = (run.language, run.objective, lengths, options.count, options.seed, trained)
+        for score in evaluate(judged, *settings):
             low, high = wilson(round(score.recognition * score.different), score.different)
             rows.append({"model": name, **asdict(score), "low": low, "high": high})
             progress(len(rows), 2 * len(lengths), f"{name}, length {score.length}")
@@ -106,8 +106,8 @@ def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
     """
     symbols = len(run.language.vocabulary.symbols)
     if options.all_words is None:
-        known = isinstance(run.language, FormalLanguage)
-        return min(affordable(symbols, ALL_WORDS), tested) if known else 0
+        formal = isinstance(run.language, FormalLanguage)
+        return min(affordable(symbols, ALL_WORDS), tested) if formal else 0
     if options.all_words and not isinstance(run.language, FormalLanguage):
         raise UserError(
             f"which of all words belong to {run.language.name} is not known: leave out --all-words"
@@ -122,11 +122,11 @@ def leans_on(
     seed: int,
     lengths: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
-    """How far each model leans on each symbol that decides nothing, on fresh words.
+    """The reliance of each model on each symbol that decides nothing, on fresh words.
 
     Args:
-        seed: of the words.
-        lengths: of the words; by default those of the training window.
+        seed: seed of the sampled words.
+        lengths: word lengths; by default those of the training window.
 
     Returns:
         The rows of ``interp.explanations.reliance.reliance`` with the symbol itself, and model.
@@ -167,28 +167,28 @@ def every_word(answer: Answer) -> pd.DataFrame | None:
 
 
 def leaning(answer: Answer) -> pd.DataFrame | None:
-    """What each symbol that decides nothing changes of the verdict; None if there are none.
+    """The effect on the verdict of each symbol that decides nothing; None if there are none.
 
     Columns: symbol, trained and untrained ("mean [low, high]"), p (of the trained model).
     """
     rows = pd.DataFrame(answer.findings.get("leans_on") or [], columns=LEANING_COLUMNS)
     if rows.empty:
         return None
-    said = [f"{r.effect:+.2f}{brackets(r.low, r.high, '+.2f')}" for r in rows.itertuples()]
-    table = rows.assign(said=said).pivot(index="symbol", columns="model", values="said")
-    own = rows[rows["model"] == "trained"].set_index("symbol")["corrected"]
-    return table.assign(p=own.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
+    effects = [f"{r.effect:+.2f}{brackets(r.low, r.high, '+.2f')}" for r in rows.itertuples()]
+    table = rows.assign(said=effects).pivot(index="symbol", columns="model", values="said")
+    p = rows[rows["model"] == "trained"].set_index("symbol")["corrected"]
+    return table.assign(p=p.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
 
 
 def _claims(answer: Answer) -> list[Claim]:
     """Right verdicts in the training window and beyond it, beside the untrained network and the
     best constant answer; how far the network is exact, what all short words say, and what it leans
     on stand beside them."""
-    found, table = answer.findings, answer.table
+    findings, table = answer.findings, answer.table
     sizes = table["n"].fillna(table["length"])
-    there = {"in": sizes <= found["window"], "beyond": sizes > found["window"]}
+    there = {"in": sizes <= findings["window"], "beyond": sizes > findings["window"]}
     made = [_right(table[rows], where) for where, rows in there.items() if rows.any()]
-    first = replace(made[0], notes=tuple(_notes(table, found)))
+    first = replace(made[0], notes=tuple(_notes(table, findings)))
     return [first, *made[1:]]
 
 
@@ -199,23 +199,23 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
     members = judged["count"].where(~half, judged["count"] // 2).where(judged["members"].notna(), 0)
     constant = max(members.sum(), (judged["count"] - members).sum()) / judged["count"].sum()
     columns = {"recognition": "share", "different": "count", "length": "group"}
-    found = pooled(
+    claim = pooled(
         f"{{}} of the verdicts are right {where} the training window",
         rows.drop(columns="count").rename(columns=columns).assign(constant=float(constant)),
         "different words",
         {"the untrained network": "untrained", "always the same answer": "constant"},
     )
     return replace(
-        found, doubts=[] if (found.value or 0.0) >= RIGHT else [f"Less than {RIGHT:.0%}."]
+        claim, doubts=[] if (claim.value or 0.0) >= RIGHT else [f"Less than {RIGHT:.0%}."]
     )
 
 
-def _notes(table: pd.DataFrame, found: Mapping[str, Any]) -> Iterator[str]:
+def _notes(table: pd.DataFrame, findings: Mapping[str, Any]) -> Iterator[str]:
     """Facts beside the shares, each a sentence."""
     trained = table[table["model"] == "trained"]
     sizes = sorted(set(trained.dropna(subset=["exact"])["n"].dropna().astype(int)))
-    if found["exact_to"] is not None:
-        yield f"{_reach_in_words(found['exact_to'], sizes)}."
+    if findings["exact_to"] is not None:
+        yield f"{_reach_in_words(findings['exact_to'], sizes)}."
     worst = trained.loc[trained["recognition"].idxmin()]
     if len(trained) > 1 and worst["recognition"] < 1:
         hits = round(worst["recognition"] * worst["different"])
@@ -225,14 +225,14 @@ def _notes(table: pd.DataFrame, found: Mapping[str, Any]) -> Iterator[str]:
             f"{worst['recognition']:.1%}{brackets(low, high, '.1%')} of {int(worst['different'])} "
             "words (Wilson, corrected for the choice)."
         )
-    if chosen := found["selection"]:
+    if chosen := findings["selection"]:
         yield (
             f"Words of length {chosen[0]} to {chosen[1]} chose the weights: there it is no test."
         )
-    if found["all_words"] is not None:
-        yield _every_in_words(found["all_words"])
-    if found["leans_on"]:
-        yield _leaning_in_words(found["leans_on"])
+    if findings["all_words"] is not None:
+        yield _every_in_words(findings["all_words"])
+    if findings["leans_on"]:
+        yield _leaning_in_words(findings["leans_on"])
 
 
 def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:
@@ -253,40 +253,40 @@ def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:
 
 
 def _every_in_words(every: Mapping[str, Any]) -> str:
-    own, untrained = totals(every, "trained"), totals(every, "untrained")
-    others, fresh = own["words"] - own["members"], own["fresh_words"]
-    wrong = own["fresh_false_accepts"] + own["fresh_false_rejects"]
+    sums, untrained = totals(every, "trained"), totals(every, "untrained")
+    others, fresh = sums["words"] - sums["members"], sums["fresh_words"]
+    wrong = sums["fresh_false_accepts"] + sums["fresh_false_rejects"]
     return (
-        f"Of all {own['words']:,} words of 1 to {every['longest']} symbols it accepts "
-        f"{own['false_accepts']:,} of {others:,} others and rejects {own['false_rejects']:,} of "
-        f"{own['members']:,} members (untrained: {untrained['false_accepts']:,} and "
+        f"Of all {sums['words']:,} words of 1 to {every['longest']} symbols it accepts "
+        f"{sums['false_accepts']:,} of {others:,} others and rejects {sums['false_rejects']:,} of "
+        f"{sums['members']:,} members (untrained: {untrained['false_accepts']:,} and "
         f"{untrained['false_rejects']:,}). Of the {fresh:,} that no training step drew, it judges "
         f"{wrong:,} wrong."
     )
 
 
 def _leaning_in_words(inert: Sequence[Mapping[str, Any]]) -> str:
-    own = [row for row in inert if row["model"] == "trained"]
-    surely = sorted(
-        (row for row in own if row["corrected"] <= LEVEL), key=lambda row: -abs(row["effect"])
+    rows = [row for row in inert if row["model"] == "trained"]
+    clear = sorted(
+        (row for row in rows if row["corrected"] <= LEVEL), key=lambda row: -abs(row["effect"])
     )
-    words = max(row["words"] for row in own)
+    words = max(row["words"] for row in rows)
     test = (
         f"({words} different words; p <= {LEVEL}, Student's test over words, Holm's correction for "
-        f"{len(own)} symbols)"
+        f"{len(rows)} symbols)"
     )
-    if not surely:
+    if not clear:
         return (
             "No symbol that decides nothing is shown to change the probability of a verdict by "
             f"more than {LEANS} {test}."
         )
-    told = [
+    effects = [
         f"{row['symbol']} ({row['effect']:+.2f}{brackets(row['low'], row['high'], '+.2f')})"
-        for row in surely[:EXAMPLES]
+        for row in clear[:EXAMPLES]
     ]
     return (
-        f"It leans on {len(surely)} of {len(own)} symbols that decide nothing {test}; by what they "
-        f'change of the probability of "in": {", ".join(told)}.'
+        f"It leans on {len(clear)} of {len(rows)} symbols that decide nothing {test}; by what they "
+        f'change of the probability of "in": {", ".join(effects)}.'
     )
 
 
@@ -335,19 +335,19 @@ def _headline(result: Answer) -> pd.DataFrame:
     }
     rows: list[tuple[str, str, float | None]] = []
     for model in ("trained", "untrained"):
-        own = table["model"] == model
-        reach = exact_to(table[own]) if _from_the_first(result.arguments) else None
+        at = table["model"] == model
+        reach = exact_to(table[at]) if _from_the_first(result.arguments) else None
         rows.append((model, "exact to size", reach))
         if model == "trained":
-            rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
+            rows.append((model, "tested to size", None if reach is None else table[at]["n"].max()))
         rows += [
-            (model, f"{said}, {where}", right(table[own & part], measure))
-            for measure, said in MEASURES.items()
+            (model, f"{label}, {where}", right(table[at & part], measure))
+            for measure, label in MEASURES.items()
             if measure in table  # older answers do not tell members from others
             for where, part in parts.items()
         ]
-        own = [row for row in result.findings.get("leans_on", []) if row["model"] == model]
-        rows += [(model, f"leans on {row['symbol']}", row["effect"]) for row in own]
+        leans = [row for row in result.findings.get("leans_on", []) if row["model"] == model]
+        rows += [(model, f"leans on {row['symbol']}", row["effect"]) for row in leans]
         if (every := result.findings.get("all_words")) is not None:
             sums, to = totals(every, model), f"all words to length {every['longest']}"
             rows += [

@@ -40,20 +40,20 @@ def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame
         of one right verdict), agreeing (the share right of the words on which the rules agree),
         words.
     """
-    known = run.language
-    assert isinstance(known, AmbiguousLanguage)
-    lengths = known.lengths(run.config.max_n)
+    language = run.language
+    assert isinstance(language, AmbiguousLanguage)
+    lengths = language.lengths(run.config.max_n)
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
-    differing = known.sample(rng, options.words, lengths, split="test")
-    agreeing = known.sample(rng, options.words, lengths, split="validation")
+    differing = language.sample(rng, options.words, lengths, split="test")
+    agreeing = language.sample(rng, options.words, lengths, split="validation")
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
-        _, by_rule = right_words(model, known, differing, run.objective)
-        _, right = right_words(model, known, agreeing, run.objective)
+        _, by_rule = right_words(model, language, differing, run.objective)
+        _, right = right_words(model, language, agreeing, run.objective)
         low, high = wilson(int(by_rule.sum()), options.words)
         rows.append(
             {
-                "language": known.name,
+                "language": language.name,
                 "kind": run.config.model.kind or "decoder",
                 "lines": run.config.lines,
                 "model": name,
@@ -72,14 +72,14 @@ def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """The rule that the network goes by more often where the two differ."""
     row, control = (table[table["model"] == model].iloc[0] for model in ("trained", "untrained"))
-    known = language(row["language"])
-    assert isinstance(known, AmbiguousLanguage)
-    own = row["by_rule"] > row["by_rival"]
-    by, rule = ("by_rule", known.rule) if own else ("by_rival", known.rival)
-    ends = (row["low"], row["high"]) if own else (1 - row["high"], 1 - row["low"])
+    task = language(row["language"])
+    assert isinstance(task, AmbiguousLanguage)
+    wins = row["by_rule"] > row["by_rival"]
+    by, rule = ("by_rule", task.rule) if wins else ("by_rival", task.rival)
+    ends = (row["low"], row["high"]) if wins else (1 - row["high"], 1 - row["low"])
     agreeing, constant, words = row["agreeing"], row["constant"], int(row["words"])
     least, _ = wilson(round(agreeing * words), words)
-    told = [f"Where the rules agree, {agreeing:.1%} are right."]
+    remarks = [f"Where the rules agree, {agreeing:.1%} are right."]
     return [
         Claim(
             f'Where the rules differ, {{}} of the verdicts go by "{rule}"',
@@ -90,8 +90,8 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             "Wilson",
             {"the untrained network": control[by], "always the same answer": constant},
             ".1%",
-            doubts=told if agreeing < RIGHT else [],
-            notes=told if agreeing >= RIGHT else [],
+            doubts=remarks if agreeing < RIGHT else [],
+            notes=remarks if agreeing >= RIGHT else [],
             unweighed="So it goes by neither." if least <= constant else "",
         )
     ]

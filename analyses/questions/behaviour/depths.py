@@ -1,4 +1,4 @@
-"""How deep may sentences be embedded until a model is wrong? A curve by depth."""
+"""Accuracy by depth of embedding: how deep sentences may be until a model is wrong."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def words_by_depth(
     assert isinstance(language, ContextFreeLanguage)
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     lengths = language.positive_lengths(range(1, LONGEST + 1))
-    found: dict[int, dict[Word, None]] = {depth: {} for depth in range(deepest + 1)}
-    drawn, asked = 0, lengths
-    while drawn < MOST_DRAWN and any(len(some) < count for some in found.values()):
-        rows = np.repeat(asked, AT_ONCE)
+    members: dict[int, dict[Word, None]] = {depth: {} for depth in range(deepest + 1)}
+    drawn, sizes = 0, lengths
+    while drawn < MOST_DRAWN and any(len(some) < count for some in members.values()):
+        rows = np.repeat(sizes, AT_ONCE)
         words = language.draw(rng, rows, np.ones(len(rows), dtype=bool))
         progress(min(drawn, MOST_DRAWN), MOST_DRAWN, "words by depth")
         drawn += len(rows)
@@ -58,11 +58,11 @@ def words_by_depth(
             word = language.vocabulary.decode(ids[:length])
             depth = embedding(next(language.trees(word)))
             came.setdefault(length, set()).add(depth)
-            if depth <= deepest and len(found[depth]) < count:
-                found[depth][word] = None
-        missing = {depth for depth, some in found.items() if len(some) < count}
-        asked = [length for length, those in came.items() if those & missing] or lengths
-    return {depth: list(some) for depth, some in found.items() if some}
+            if depth <= deepest and len(members[depth]) < count:
+                members[depth][word] = None
+        missing = {depth for depth, some in members.items() if len(some) < count}
+        sizes = [length for length, those in came.items() if those & missing] or lengths
+    return {depth: list(some) for depth, some in members.items() if some}
 
 
 def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
 
 
 def _right(run: Run, model: LanguageModel, words: list[Word], seed: int) -> dict[str, np.ndarray]:
-    """Of each word what is right, by kind."""
+    """The right answers by kind: for each word, whether it is right."""
     language, objective = run.language, run.objective
     assert isinstance(language, ContextFreeLanguage)
     batch = language.vocabulary.words(words)
@@ -105,17 +105,17 @@ def _right(run: Run, model: LanguageModel, words: list[Word], seed: int) -> dict
     yes, no = np.ones(len(words), dtype=bool), np.zeros(len(words), dtype=bool)
     exact, in_right = right_words(model, language, Sample(batch, yes), objective)
     _, out_right = right_words(model, language, Sample(others, no), objective)
-    found = {"recognition": np.concatenate([in_right, out_right])}
+    right = {"recognition": np.concatenate([in_right, out_right])}
     if objective.verdict_alone:
-        return found
+        return right
     with torch.no_grad():
         logits = model(torch.as_tensor(batch.tokens, device=model.device))
-    at, each = batch.lengths - 1, np.arange(len(words))
-    said = objective.allowed(logits[each, at]).cpu().numpy()
-    truth = language.allowed(batch)[each, at]
-    told = [language.vocabulary.ids[token] for token in objective.tokens(language.vocabulary)]
-    last = (said == truth)[:, told].all(axis=1)
-    return {"exact": exact, "before the last": last} | found
+    at, rows = batch.lengths - 1, np.arange(len(words))
+    allowed = objective.allowed(logits[rows, at]).cpu().numpy()
+    truth = language.allowed(batch)[rows, at]
+    ids = [language.vocabulary.ids[token] for token in objective.tokens(language.vocabulary)]
+    last = (allowed == truth)[:, ids].all(axis=1)
+    return {"exact": exact, "before the last": last} | right
 
 
 def _guessed(run: Run, words: list[Word]) -> dict[str, float]:
@@ -123,8 +123,8 @@ def _guessed(run: Run, words: list[Word]) -> dict[str, float]:
     sets is said; of verdicts always the same one."""
     vocabulary = run.language.vocabulary
     batch = vocabulary.words(words)
-    told = [vocabulary.ids[token] for token in run.objective.tokens(vocabulary)]
-    truth = run.language.allowed(batch)[..., told]
+    ids = [vocabulary.ids[token] for token in run.objective.tokens(vocabulary)]
+    truth = run.language.allowed(batch)[..., ids]
     inside = np.arange(truth.shape[1]) <= batch.lengths[:, None]
     right = ~inside
     for symbol in np.unique(batch.tokens[inside]):
@@ -138,24 +138,24 @@ def _guessed(run: Run, words: list[Word]) -> dict[str, float]:
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """Right answers over all depths, beside the untrained network and the last symbol alone; then
     right sets before the last symbol."""
-    main, found = table["kind"].iloc[0], []
+    main, claims = table["kind"].iloc[0], []
     for kind in ("exact", "before the last") if main == "exact" else (main,):
         rows = table[table["kind"] == kind]
-        own = rows[rows["model"] == "trained"]
+        part = rows[rows["model"] == "trained"]
         by_depth = [
             f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} at depth {row.depth}"
-            for row in own.itertuples()
+            for row in part.itertuples()
         ]
         notes = [f"It is {', '.join(by_depth)}."]
-        beyond = own.loc[own["in_window"] < 0.5, "depth"]
+        beyond = part.loc[part["in_window"] < 0.5, "depth"]
         if kind == main and len(beyond):
             notes.append(
                 f"From depth {beyond.min()} on most words are longer than those of the training: "
                 "depth and length are hard to tell apart there."
             )
-        found.append(
+        claims.append(
             pooled(
-                f"{{}} of the words of depth {own['depth'].min()} to {own['depth'].max()} have "
+                f"{{}} of the words of depth {part['depth'].min()} to {part['depth'].max()} have "
                 f"{KINDS[kind]}",
                 rows.rename(columns={"depth": "group", "value": "share", "words": "count"}),
                 "words",
@@ -164,7 +164,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
                 notes,
             )
         )
-    return found
+    return claims
 
 
 def _chart(table: pd.DataFrame) -> ChartType:
@@ -175,7 +175,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
         (KINDS[kind], curve(rows, x, share(alt.Y, "value"), tips, by_model()))
         for kind, rows in table.groupby("kind", sort=False)
     )
-    return panels(((kind, each.properties(width=230, height=180)) for kind, each in drawn), 3)
+    return panels(((kind, panel.properties(width=230, height=180)) for kind, panel in drawn), 3)
 
 
 def _headline(table: pd.DataFrame) -> pd.DataFrame:

@@ -63,14 +63,14 @@ def judged(run: Run, words: Sequence[Made]) -> pd.DataFrame:
 
     A word that was cut counts by what there is of it.
     """
-    batch = run.language.vocabulary.words([each.word for each in words])
+    batch = run.language.vocabulary.words([made.word for made in words])
     inside = run.language.labels(batch)
     return pd.DataFrame(
         {
-            "word": [" ".join(each.word) for each in words],
-            "symbols": [len(each.word) for each in words],
-            "log_probability": [each.log_probability for each in words],
-            "ended": [each.ended for each in words],
+            "word": [" ".join(made.word) for made in words],
+            "symbols": [len(made.word) for made in words],
+            "log_probability": [made.log_probability for made in words],
+            "ended": [made.ended for made in words],
             "in_language": [bool(label) for label in inside],
         }
     )
@@ -84,13 +84,13 @@ def decoders(
     prompt: Word = (),
     progress: Progress = quiet,
 ) -> pd.DataFrame:
-    """How right the words of each decoder are, beside three controls: the untrained model, random
+    """The share of right words of each decoder, beside three controls: the untrained model, random
     symbols, and symbols drawn evenly from those that the language allows.
 
     Args:
-        count: the words that are drawn by each way of drawing. A search makes one.
+        count: the number of words that each way of drawing draws. A search makes one.
         longest: the most symbols of a word; 0 takes the longest of the training window.
-        prompt: what every word begins with.
+        prompt: the beginning of every word.
 
     Returns:
         One row per decoder: decoder, kind ("drawn", "search", "control"), words, grammatical (the
@@ -100,7 +100,7 @@ def decoders(
         (how far a search stays behind the likeliest of all words in log-probability; none where
         these are too many), kl (of drawn words: KL(language || decoder), nats a token, in words of
         the training window; infinite where the decoder never says what the language may say; none
-        where the language cannot tell) calls (to the model, a word) and computed (positions, a
+        where the language cannot tell), calls (to the model, a word) and computed (positions, a
         word).
 
     Raises:
@@ -114,33 +114,33 @@ def decoders(
     steps = len(DRAWN) + len(BEAMS) * 2 + 1 + len(CONTROLS)
     done, rows = 0, list[dict[str, object]]()
 
-    def told(name: str) -> None:
+    def report(name: str) -> None:
         nonlocal done
         progress(done, steps, name)
         done += 1
 
-    asked = _window(run, count, seed)
+    window = _window(run, count, seed)
     for name, choice in DRAWN.items():
-        told(name)
+        report(name)
         row = _row(run, name, "drawn", maker.sample(count, choice, seed))
-        rows.append(row | {"kl": _divergence(run, run.model(), asked, choice)})
+        rows.append(row | {"kl": _divergence(run, run.model(), window, choice)})
     best = _best(maker)
     searches = {"greedy": (1, False)}
     searches |= {f"beam of {width}": (width, False) for width in BEAMS}
     searches |= {f"beam of {width}, by length": (width, True) for width in BEAMS}
     for name, (width, by_length) in searches.items():
-        told(name)
-        found = maker.beam(width, by_length)
-        one = Generation(found.words[:1], found.calls, found.computed)
+        report(name)
+        beam = maker.beam(width, by_length)
+        one = Generation(beam.words[:1], beam.calls, beam.computed)
         row = _row(run, name, "search", one)
-        if best is not None and found.words[0].ended:
-            row["behind"] = best - found.words[0].log_probability
+        if best is not None and beam.words[0].ended:
+            row["behind"] = best - beam.words[0].log_probability
         rows.append(row)
-    told(CONTROLS[0])
+    report(CONTROLS[0])
     row = _row(run, CONTROLS[0], "control", untrained.sample(count, seed=seed))
-    rows.append(row | {"kl": _divergence(run, run.untrained(), asked, Choice())})
+    rows.append(row | {"kl": _divergence(run, run.untrained(), window, Choice())})
     for name in CONTROLS[1:]:
-        told(name)
+        report(name)
         only_allowed = name == CONTROLS[2]
         made = evenly(language, count, maker.longest, seed, prompt, only_allowed=only_allowed)
         rows.append(_row(run, name, "control", Generation(made, 0, 0)))
@@ -155,11 +155,11 @@ def _window(run: Run, count: int, seed: int) -> Asked | None:
         return None
 
 
-def _divergence(run: Run, model: LanguageModel, asked: Asked | None, choice: Choice) -> float:
+def _divergence(run: Run, model: LanguageModel, window: Asked | None, choice: Choice) -> float:
     """KL(language || decoder) in nats a token."""
-    if asked is None:
+    if window is None:
         return np.nan
-    total = sums(asked, said_of(model, run.objective, asked.words, choice)).sum(axis=0)
+    total = sums(window, said_of(model, run.objective, window.words, choice)).sum(axis=0)
     return float(total[1] / total[3])
 
 
@@ -169,15 +169,15 @@ def _best(maker: Generator) -> float | None:
     left = maker.longest - len(maker.prompt)
     if sum(symbols**n for n in range(left + 1)) > min(TRIED, MOST_WORDS):
         return None
-    found = maker.exhaustive().words
-    return found[0].log_probability if found else None
+    words = maker.exhaustive().words
+    return words[0].log_probability if words else None
 
 
 def _row(run: Run, name: str, kind: str, made: Generation) -> dict[str, object]:
     table = judged(run, made.words)
     right = table[table["ended"] & table["in_language"]]
     low, high = wilson(len(right), len(table)) if len(table) > 1 else (np.nan, np.nan)
-    scored = [each.log_probability for each in made.words if np.isfinite(each.log_probability)]
+    scored = [word.log_probability for word in made.words if np.isfinite(word.log_probability)]
     return {
         "decoder": name,
         "kind": kind,
@@ -209,8 +209,8 @@ def evenly(
     """Words of tokens that are drawn evenly, without a model; their log-probability is NaN.
 
     Args:
-        prompt: what every word begins with.
-        only_allowed: of those that the language allows; else of all.
+        prompt: the beginning of every word.
+        only_allowed: draw from the tokens that the language allows; else from all.
     """
     rng = np.random.default_rng(seed)
     ids = np.full((count, longest), END_ID, dtype=np.int64)
@@ -251,27 +251,27 @@ def beam_steps(
     rows: list[dict[str, object]] = []
     step = 0
 
-    def told(hypotheses: list[Hypothesis]) -> None:
+    def report(hypotheses: list[Hypothesis]) -> None:
         nonlocal step
         step += 1
-        for rank, each in enumerate(hypotheses, 1):
-            ended = each.token == END
-            word = each.parent if ended else (*each.parent, each.token)
+        for rank, hypothesis in enumerate(hypotheses, 1):
+            ended = hypothesis.token == END
+            word = hypothesis.parent if ended else (*hypothesis.parent, hypothesis.token)
             rows.append(
                 {
                     "step": step,
                     "rank": rank,
-                    "parent": " ".join(each.parent),
-                    "token": each.token,
+                    "parent": " ".join(hypothesis.parent),
+                    "token": hypothesis.token,
                     "word": " ".join(word),
-                    "score": each.score,
-                    "kept": each.kept,
+                    "score": hypothesis.score,
+                    "kept": hypothesis.kept,
                     "ended": ended,
                     "in_language": run.language.contains(word) if ended else None,
                 }
             )
 
-    generator(run, longest, prompt).beam(width, by_length, told)
+    generator(run, longest, prompt).beam(width, by_length, report)
     return pd.DataFrame(rows)
 
 
@@ -299,7 +299,7 @@ def beam_chart(table: pd.DataFrame) -> ChartType:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """How right plain sampling is; what allowed symbols, a penalty and greedy search make."""
+    """The right words of plain sampling, and of allowed symbols, a penalty and greedy search."""
     rows = table.set_index("decoder")
     plain, penalty = rows.loc["sampling"], rows.loc["frequency penalty 2"]
     untrained, random, allowed = rows["grammatical"][list(CONTROLS)]
@@ -344,18 +344,18 @@ def chart(table: pd.DataFrame) -> ChartType:
 
 
 def after(run: Run, word: Word, choice: Choice) -> pd.DataFrame:
-    """What may come next after a beginning: token, before and after the choice (probabilities),
-    allowed (by the language)."""
+    """The tokens after a beginning: token, before and after the choice (probabilities), allowed (by
+    the language)."""
     vocabulary = run.language.vocabulary
-    said = generator(run, max(longest_of(run), len(word)), word).next_token()[None]
+    logprobs = generator(run, max(longest_of(run), len(word)), word).next_token()[None]
     ids = torch.tensor([vocabulary.ids[symbol] for symbol in word], dtype=torch.long)
     counts = torch.bincount(ids, minlength=len(vocabulary))
-    changed = choice(said, counts[None])
+    changed = choice(logprobs, counts[None])
     allowed = run.language.next_symbols(word)
     table = pd.DataFrame(
         {
             "token": vocabulary.tokens,
-            "before": said[0].exp().numpy(),
+            "before": logprobs[0].exp().numpy(),
             "after": changed[0].exp().numpy(),
             "allowed": [token in allowed for token in vocabulary.tokens],
         }

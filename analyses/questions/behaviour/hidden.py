@@ -34,13 +34,14 @@ def truth_of(
     places: Bool[np.ndarray, "word pos"],
     shares: Float[np.ndarray, " longest_plus_1"],
 ) -> tuple[Float[np.ndarray, "word pos d_vocab"], Bool[np.ndarray, "word pos d_vocab"]] | None:
-    """How likely each token stands at a place, given all others, in words that are drawn; and which
-    ones make a word of the language there. None where it is not known how the language draws.
+    """The probability of each token at a place, given all others, in words that are drawn; and
+    which tokens make a word of the language there. None where it is not known how the language
+    draws.
 
     By Bayes' rule it is the share of a word among all words that differ from it there alone.
 
     Args:
-        shares: how likely each length is drawn; a hidden symbol does not change the length.
+        shares: the probability of each length; a hidden symbol does not change the length.
     """
     row, at = np.nonzero(places)
     may = language.allowed(words)[row, at - 1]  # what no beginning allows makes no word
@@ -53,9 +54,9 @@ def truth_of(
     if after is None:
         return None
     tokens = np.pad(ids, ((0, 0), (0, 1)), constant_values=END_ID)
-    each = np.take_along_axis(after, tokens[..., None], axis=2)[..., 0]
+    p = np.take_along_axis(after, tokens[..., None], axis=2)[..., 0]
     until = np.arange(tokens.shape[1]) <= variants.lengths[:, None]
-    weight = np.where(until, each, 1.0).prod(axis=1)  # 0 where no word of the language is
+    weight = np.where(until, p, 1.0).prod(axis=1)  # 0 where no word of the language is
     shape = (*places.shape, len(language.vocabulary))
     truth, allowed = np.zeros(shape), np.zeros(shape, dtype=bool)
     truth[row[case], at[case], token] = weight
@@ -75,20 +76,20 @@ def said_of(
     row, at = np.nonzero(places)
     tokens = torch.as_tensor(words.tokens[row])
     tokens[torch.arange(len(row)), torch.as_tensor(at)] = MASK_ID
-    found = np.full((*places.shape, len(model.vocabulary)), -np.inf)
+    logprobs = np.full((*places.shape, len(model.vocabulary)), -np.inf)
     for first in range(0, len(row), READ_AT_ONCE):
         some = slice(first, first + READ_AT_ONCE)
         logits = model(tokens[some].to(model.device)).double().cpu()
-        own = logits[torch.arange(len(logits)), torch.as_tensor(at[some])]
-        found[row[some], at[some]] = objective.log_probabilities(own, model.vocabulary).numpy()
-    return found
+        read = logits[torch.arange(len(logits)), torch.as_tensor(at[some])]
+        logprobs[row[some], at[some]] = objective.log_probabilities(read, model.vocabulary).numpy()
+    return logprobs
 
 
 def counted(
     run: Run, words: Words, places: Bool[np.ndarray, "word pos"]
 ) -> Float[np.ndarray, "word pos d_vocab"]:
-    """How often which symbol stood between the symbols before and after, in training words: the log
-    of (n(left, x, right) + p(x | left)) / (n(left, right) + 1), and p(x | left) in the same way."""
+    """Counts of each symbol between the symbols before and after it, in training words: the log of
+    (n(left, x, right) + p(x | left)) / (n(left, right) + 1), and p(x | left) in the same way."""
     size, language = len(run.language.vocabulary), run.language
     both, left = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
     alone = np.ones(size)
@@ -103,16 +104,16 @@ def counted(
                 left[before, symbol] += 1
                 alone[symbol] += 1
     alone /= alone.sum()
-    found = np.full((*places.shape, size), -np.inf)
+    logprobs = np.full((*places.shape, size), -np.inf)
     tokens = np.pad(words.tokens, ((0, 0), (0, 1)), constant_values=END_ID)
-    known: dict[tuple[int, int], np.ndarray] = {}
+    cache: dict[tuple[int, int], np.ndarray] = {}
     for row, at in zip(*np.nonzero(places), strict=True):
         before, after = int(tokens[row, at - 1]), int(tokens[row, at + 1])
-        if (before, after) not in known:
+        if (before, after) not in cache:
             one = np.array([left[before, x] for x in range(size)])
             two = np.array([both[before, x, after] for x in range(size)])
             given = (one + alone) / (one.sum() + 1)
-            known[before, after] = (two + given) / (two.sum() + 1)
-        p = known[before, after]
-        found[row, at] = np.log(p, out=np.full(size, -np.inf), where=p > 0)
-    return found
+            cache[before, after] = (two + given) / (two.sum() + 1)
+        p = cache[before, after]
+        logprobs[row, at] = np.log(p, out=np.full(size, -np.inf), where=p > 0)
+    return logprobs

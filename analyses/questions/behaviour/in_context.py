@@ -43,25 +43,25 @@ BESIDE = {
     "who knows the trained rules alone": BY_HEART,
     "the prompt's commonest label": MAJORITY,
 }
-"""What is told beside the network. The Bayesian of all rules is no control: it knows the truth."""
+"""Controls of the network. The Bayesian of all rules is none: it knows the truth."""
 RULES = ("trained", "held-out")
 QUERIES = ("any", "shown", "new")
 """Whether an example has the letter of the query."""
 
 NEEDS: tuple[Need, ...] = ("prompts", "next symbols", "causal")
 Said = Float[np.ndarray, "prompt answer_plus_1"]
-"""How likely each answer is; in the last column the likeliest other token."""
+"""Probabilities of each answer; in the last column that of the likeliest other token."""
 
 
 @torch.no_grad()
 def answers(
     model: LanguageModel, objective: Objective, language: InContext, words: Words
 ) -> Float[np.ndarray, "prompt d_vocab"]:
-    """How likely each token is after the border."""
+    """The probability of each token after the border."""
     tokens = torch.as_tensor(words.tokens, device=model.device)
     at = torch.as_tensor((words.ids == language.border).argmax(axis=1) + 1, device=model.device)
-    said = objective.log_probabilities(model(tokens), model.vocabulary)
-    return said[torch.arange(len(tokens)), at].exp().cpu().double().numpy()
+    logprobs = objective.log_probabilities(model(tokens), model.vocabulary)
+    return logprobs[torch.arange(len(tokens)), at].exp().cpu().double().numpy()
 
 
 def in_context(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
@@ -105,32 +105,32 @@ def _rows(
     shown = language.trace(words)["answer"][:, -1] > 0
     even = np.full_like(posterior, 1 / len(ids))
     counts = (words.ids[..., None] == np.array(ids))[:, :-1].sum(axis=1)
-    said = {
+    predictions = {
         BAYES: posterior,
         BY_HEART: np.where(np.isnan(by_heart), even, by_heart),
         COPYING: np.where(shown[:, None], posterior, even),
         MAJORITY: counts / counts.sum(axis=1, keepdims=True),
     }
-    said = {name: np.pad(own, ((0, 0), (0, 1))) for name, own in said.items()}
+    predictions = {name: np.pad(p, ((0, 0), (0, 1))) for name, p in predictions.items()}
     unknown = dict.fromkeys(("from_bayes", "from_trained"), np.full(len(words), np.nan))
     divergence: dict[str, dict[str, np.ndarray]] = {}
     for name, model in networks.items():
-        found = answers(model, objective, language, words)
-        other = np.delete(found, ids, axis=1).max(axis=1, keepdims=True)
-        said[name] = np.concatenate([found[:, ids], other], axis=1)
+        probs = answers(model, objective, language, words)
+        other = np.delete(probs, ids, axis=1).max(axis=1, keepdims=True)
+        predictions[name] = np.concatenate([probs[:, ids], other], axis=1)
         truths = {"from_bayes": posterior, "from_trained": by_heart}
-        divergence[name] = {of: _apart(truth, found[:, ids]) for of, truth in truths.items()}
+        divergence[name] = {of: _apart(truth, probs[:, ids]) for of, truth in truths.items()}
     for name in MODELS:
-        right = accuracy(said[name], true)
+        right = accuracy(predictions[name], true)
         for query, which in zip(QUERIES, (shown | True, shown, ~shown), strict=True):
             if not which.any():
                 continue
             mean, low, high = map(float, bootstrap_mean(right[which]))
             row: dict[str, object] = {"model": name, "query": query, "accuracy": mean}
             row |= {"low": low, "high": high}
-            for column, own in divergence.get(name, unknown).items():
-                known = own[which & ~np.isnan(own)]
-                row[column] = float(known.mean()) if len(known) else np.nan
+            for column, nats in divergence.get(name, unknown).items():
+                values = nats[which & ~np.isnan(nats)]
+                row[column] = float(values.mean()) if len(values) else np.nan
             yield row | {"prompts": int(which.sum())}
 
 
@@ -141,10 +141,10 @@ def accuracy(said: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
 
 
 def _apart(
-    truth: Float[np.ndarray, "prompt answer"], said: Float[np.ndarray, "prompt answer"]
+    truth: Float[np.ndarray, "prompt answer"], probs: Float[np.ndarray, "prompt answer"]
 ) -> Float[np.ndarray, " prompt"]:
     """The Kullback-Leibler divergence in nats; missing where there is no truth."""
-    terms = truth * (np.log(np.where(truth > 0, truth, 1.0)) - np.log(np.maximum(said, 1e-30)))
+    terms = truth * (np.log(np.where(truth > 0, truth, 1.0)) - np.log(np.maximum(probs, 1e-30)))
     return np.asarray(terms.sum(axis=1))
 
 
@@ -153,9 +153,9 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["rules", "examples"]
     some = table[table["query"] == "any"]
     wide = some.pivot_table("accuracy", keys, "model", sort=False)[list(MODELS[1:])]
-    own = some[some["model"] == "trained"].set_index(keys)
-    own = own[["prompts", "accuracy", "low", "high", "from_bayes", "from_trained"]]
-    return own.join(wide).reset_index()
+    trained = some[some["model"] == "trained"].set_index(keys)
+    trained = trained[["prompts", "accuracy", "low", "high", "from_bayes", "from_trained"]]
+    return trained.join(wide).reset_index()
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
@@ -164,16 +164,16 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     most = table["examples"].max()
     rows = table[table["examples"] == most].set_index(["rules", "query", "model"])
     held_out = rows["accuracy"]["held-out"]
-    own, known = rows.loc[("held-out", "any", "trained")], rows.loc[("trained", "any", "trained")]
-    fit = own["from_trained"]
+    new, old = rows.loc[("held-out", "any", "trained")], rows.loc[("trained", "any", "trained")]
+    fit = new["from_trained"]
     notes = [
-        f"By trained rules {known['accuracy']:.0%}{brackets(known['low'], known['high'], '.0%')} "
+        f"By trained rules {old['accuracy']:.0%}{brackets(old['low'], old['high'], '.0%')} "
         "are right.",
         f"By the others the Bayesian of all rules is right in {held_out['any', BAYES]:.0%}; the "
-        f"network is {own['from_bayes']:.2f} nats from it, and "
+        f"network is {new['from_bayes']:.2f} nats from it, and "
         + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained."),
     ]
-    found = []
+    claims = []
     for query, where, controls in (
         ("any", "", BESIDE),
         ("new", " without the letter asked for", {**BESIDE, "who copies labels": COPYING}),
@@ -182,7 +182,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             continue
         row = rows.loc[("held-out", query, "trained")]
         accuracy, low, high, prompts = row[["accuracy", "low", "high", "prompts"]]
-        found.append(
+        claims.append(
             Claim(
                 f"By rules never trained, {{}} of the answers are right after {most} "
                 f"examples{where}",
@@ -192,12 +192,12 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
                 prompts,
                 "prompts",
                 "bootstrap over prompts",
-                {said: held_out[query, name] for said, name in controls.items()},
+                {label: held_out[query, name] for label, name in controls.items()},
                 ".0%",
                 notes=notes if query == "any" else [],
             )
         )
-    return found
+    return claims
 
 
 def _chart(table: pd.DataFrame, query: str = "any") -> ChartType:
@@ -207,11 +207,11 @@ def _chart(table: pd.DataFrame, query: str = "any") -> ChartType:
 
 def _panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
     """Accuracy by the number of examples, of prompts by rules of one kind."""
-    own = table[(table["rules"] == rules) & (table["query"] == query)].copy()
-    own.loc[own["model"] != "trained", ["low", "high"]] = np.nan
+    rows = table[(table["rules"] == rules) & (table["query"] == query)].copy()
+    rows.loc[rows["model"] != "trained", ["low", "high"]] = np.nan
     colors = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
     return curve(
-        own,
+        rows,
         alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
         share(alt.Y, "accuracy", "right answers"),
         ["model", "examples", *figures("accuracy", "low", "high"), "prompts"],
@@ -247,7 +247,7 @@ def prompt_of(run: Run, text: str) -> Word:
 
 
 def one_prompt(run: Run, word: Word) -> pd.DataFrame:
-    """What the network answers to one prompt, beside both Bayesians.
+    """The network's answers to one prompt, beside those of both Bayesians.
 
     Returns:
         One row per model ("trained", "untrained", "Bayes", "Bayes, trained rules") and answer:
@@ -256,7 +256,7 @@ def one_prompt(run: Run, word: Word) -> pd.DataFrame:
     language = _language_of(run)
     words = language.vocabulary.words([word])
     ids = [language.vocabulary.ids[label] for label in language.answers]
-    said: dict[str, np.ndarray] = {
+    predictions: dict[str, np.ndarray] = {
         BAYES: language.posterior(words, language.rules)[0],
         BY_HEART: language.posterior(words, language.trained)[0],
     }
@@ -265,13 +265,13 @@ def one_prompt(run: Run, word: Word) -> pd.DataFrame:
         "untrained": run.untrained,
     }
     for name, make in makes.items():
-        said[name] = answers(make(), run.objective, language, words)[0, ids]
+        predictions[name] = answers(make(), run.objective, language, words)[0, ids]
     return pd.DataFrame(
         [
             {"model": name, "answer": label, "probability": float(value)}
             for name in MODELS
-            if name in said
-            for label, value in zip(language.answers, said[name], strict=True)
+            if name in predictions
+            for label, value in zip(language.answers, predictions[name], strict=True)
         ]
     )
 

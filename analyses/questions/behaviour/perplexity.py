@@ -1,4 +1,4 @@
-"""How close is a model's next-token distribution to the language's own? Loss beside its floor."""
+"""The loss of a model beside its floor: its next-token distribution against the language's own."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Asked:
 
     Attributes:
         groups: the length or the depth of each word.
-        truth: how likely each token comes next, in the training window; for a run that was taught
-            hidden symbols, how likely it stands there, given all others.
-        allowed: whether it may come next, or stand there, in the language.
+        truth: the probability that each token comes next, in the training window; for a run that
+            was taught hidden symbols, that it stands there, given all others.
+        allowed: whether each token may come next, or stand there, in the language.
         inside: the positions from BOS to the last symbol; or those that are hidden, one at a time.
     """
 
@@ -89,10 +89,10 @@ def asked_of(
         raise UserError(f"{run.name} was taught tags, and says nothing of what comes next")
     if run.objective.hides:
         places = hidden.places_of(words, rng)
-        found = hidden.truth_of(language, words, places, shares)
-        if found is None:
+        truths = hidden.truth_of(language, words, places, shares)
+        if truths is None:
             raise unknown
-        return Asked(words, groups, *found, places)
+        return Asked(words, groups, *truths, places)
     truth = language.next_probabilities(words, shares)
     if truth is None:
         raise unknown
@@ -117,7 +117,7 @@ def _by_depth(
     rng: np.random.Generator,
     progress: Progress,
 ) -> tuple[Words, np.ndarray]:
-    """As the window draws them, up to ``count`` words of each depth."""
+    """Words as the window draws them, up to ``count`` of each depth."""
     if not isinstance(language, ContextFreeLanguage):
         raise UserError(
             f"{language.name} has no trees: ask a run on a grammar, such as nested or linear; or "
@@ -167,26 +167,26 @@ def said_of(
         some = words[first : first + READ_AT_ONCE]
         tokens = torch.as_tensor(some.tokens, device=model.device)
         logits = model(tokens).double().cpu()
-        said = objective.log_probabilities(logits, model.vocabulary)
+        logprobs = objective.log_probabilities(logits, model.vocabulary)
         if choice is not None:
-            hot = torch.nn.functional.one_hot(torch.as_tensor(some.ids), said.shape[-1])
+            hot = torch.nn.functional.one_hot(torch.as_tensor(some.ids), logprobs.shape[-1])
             counts = torch.nn.functional.pad(hot.cumsum(dim=1), (0, 0, 1, 0))
-            changed = choice(said.flatten(0, 1), counts.flatten(0, 1))
-            said = changed.view_as(said)
-        wide = torch.full((len(some), words.ids.shape[1] + 1, said.shape[-1]), -torch.inf)
+            changed = choice(logprobs.flatten(0, 1), counts.flatten(0, 1))
+            logprobs = changed.view_as(logprobs)
+        wide = torch.full((len(some), words.ids.shape[1] + 1, logprobs.shape[-1]), -torch.inf)
         wide = wide.double()
-        wide[:, : said.shape[1]] = said
+        wide[:, : logprobs.shape[1]] = logprobs
         parts.append(wide.numpy())
     return np.concatenate(parts)
 
 
 def sums(asked: Asked, said: np.ndarray) -> Float[np.ndarray, "word 4"]:
-    """Of each word, summed over its positions: entropy of the truth, KL(truth || model), the
+    """Sums over the positions of each word: entropy of the truth, KL(truth || model), the
     probability of tokens that the language forbids, and the number of positions."""
     entropy, kl = entropy_and_kl(asked.truth, said)
     forbidden = np.where(asked.allowed, 0.0, np.exp(said)).sum(axis=2)
-    each = np.stack([entropy, kl, forbidden, np.ones_like(entropy)], axis=-1)
-    return np.where(asked.inside[..., None], each, 0.0).sum(axis=1)
+    terms = np.stack([entropy, kl, forbidden, np.ones_like(entropy)], axis=-1)
+    return np.where(asked.inside[..., None], terms, 0.0).sum(axis=1)
 
 
 def perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
@@ -209,38 +209,38 @@ def perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.Dat
         language forbids, mean).
 
     Raises:
-        UserError: as ``asked_of``; or the run was taught no next tokens.
+        UserError: see ``asked_of``; or the run was taught no next tokens.
     """
     rows: list[dict[str, object]] = []
-    asked = asked_of(run, options.by, options.count, options.deepest, options.seed, progress)
+    sample = asked_of(run, options.by, options.count, options.deepest, options.seed, progress)
     models = ("trained", *CONTROLS)
     for done, name in enumerate(models):
         progress(done, len(models), name)
-        each = sums(asked, _said(run, name, asked))
-        for group in np.unique(asked.groups):
+        totals = sums(sample, _said(run, name, sample))
+        for group in np.unique(sample.groups):
             about = {"model": name, "by": options.by, "group": int(group)}
-            rows.append(about | _row(each[asked.groups == group]))
+            rows.append(about | _row(totals[sample.groups == group]))
     progress(len(models), len(models), "perplexity")
     return pd.DataFrame(rows)
 
 
-def _said(run: Run, name: str, asked: Asked) -> np.ndarray:
+def _said(run: Run, name: str, sample: Asked) -> np.ndarray:
     """The log-probabilities of a run's model, or of a control."""
     if name == "allowed symbols":
-        how_many = asked.allowed.sum(axis=2, keepdims=True)
-        return np.where(asked.allowed, -np.log(np.maximum(how_many, 1)), -np.inf)
+        how_many = sample.allowed.sum(axis=2, keepdims=True)
+        return np.where(sample.allowed, -np.log(np.maximum(how_many, 1)), -np.inf)
     if name == "trigram" and run.objective.hides:
-        return hidden.counted(run, asked.words, asked.inside)
+        return hidden.counted(run, sample.words, sample.inside)
     if name == "trigram":
-        return said_of(trigram(run), objective("language-model"), asked.words)
+        return said_of(trigram(run), objective("language-model"), sample.words)
     model = run.model() if name == "trained" else run.untrained()
     if run.objective.hides:
-        return hidden.said_of(model, run.objective, asked.words, asked.inside)
-    return said_of(model, run.objective, asked.words)
+        return hidden.said_of(model, run.objective, sample.words, sample.inside)
+    return said_of(model, run.objective, sample.words)
 
 
 def trigram(run: Run) -> LanguageModel:
-    """How often which token followed the last two, counted on words like those of the training."""
+    """A trigram model: counts of each token after the last two, on words like the training's."""
     taught = objective("language-model")
     config = ModelConfig(architecture="ngram", order=3, output="softmax")
     model = build(config, run.language.vocabulary)
@@ -253,12 +253,12 @@ def trigram(run: Run) -> LanguageModel:
     return model.eval()
 
 
-def _row(each: Float[np.ndarray, "word 4"]) -> dict[str, object]:
-    entropy, kl, forbidden, tokens = each.sum(axis=0)
-    mean, low, high = bootstrap_sums(each[:, [1, 3]], lambda total: total[..., 0] / total[..., 1])
+def _row(totals: Float[np.ndarray, "word 4"]) -> dict[str, object]:
+    entropy, kl, forbidden, tokens = totals.sum(axis=0)
+    mean, low, high = bootstrap_sums(totals[:, [1, 3]], lambda total: total[..., 0] / total[..., 1])
     least = float(entropy / tokens)
     return {
-        "words": len(each),
+        "words": len(totals),
         "tokens": int(tokens),
         "entropy": least,
         "kl": float(mean),
@@ -274,11 +274,11 @@ def _row(each: Float[np.ndarray, "word 4"]) -> dict[str, object]:
 def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the excess loss of the model beside those of the controls."""
     trained = table[table["model"] == "trained"].set_index("group")
-    found = trained[["words", "entropy", "kl", "low", "high"]]
+    wide = trained[["words", "entropy", "kl", "low", "high"]]
     for name in CONTROLS:
-        found = found.join(table[table["model"] == name].set_index("group")["kl"].rename(name))
-    found = found.join(trained[["perplexity", "best", "forbidden"]]).reset_index()
-    return found.rename(columns={"group": str(table["by"].iloc[0])})
+        wide = wide.join(table[table["model"] == name].set_index("group")["kl"].rename(name))
+    wide = wide.join(trained[["perplexity", "best", "forbidden"]]).reset_index()
+    return wide.rename(columns={"group": str(table["by"].iloc[0])})
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:

@@ -23,17 +23,17 @@ def pooled(
     Args:
         rows: columns model ("trained" or a control), group, count, share, low, and those of the
             controls that are no models.
-        controls: a model or a column, by what it is called.
-        kind: of the groups, in a word or two.
+        controls: models or columns, each by its name in the claim.
+        kind: the kind of group, in a word or two.
     """
     shares = rows.pivot(index="group", columns="model", values="share")
-    own = rows[rows["model"] == "trained"].set_index("group")
-    beside = own.join(shares)[list(controls.values())].set_axis(list(controls), axis=1)
-    count, words = own["count"], int(own["count"].sum())
-    hits = round((own["share"] * count).sum())
+    trained = rows[rows["model"] == "trained"].set_index("group")
+    beside = trained.join(shares)[list(controls.values())].set_axis(list(controls), axis=1)
+    count, words = trained["count"], int(trained["count"].sum())
+    hits = round((trained["share"] * count).sum())
     low, high = wilson(hits, words)
     over_all = dict(beside.mul(count, axis=0).sum() / words)
-    alone = own.index[(own["low"] <= beside.max(axis=1)) & (own["share"] < 1)]
+    alone = trained.index[(trained["low"] <= beside.max(axis=1)) & (trained["share"] < 1)]
     doubts = [f"Alone it is not shown at {kind} {', '.join(map(str, alone))}."]
     if not len(alone) or low <= max(over_all.values()):
         doubts = []

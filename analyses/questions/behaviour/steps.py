@@ -32,7 +32,7 @@ WAYS = ("next step follows the edit", "answer follows the edit", "answer follows
 
 
 def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """What follows a step that was turned around, beside what follows the true one.
+    """The symbols after a step that was turned around, beside those after the true one.
 
     Sources of the training window, of at least three symbols; one step of each but the last is
     turned around.
@@ -71,12 +71,12 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
                 made = language.vocabulary.decode(going[0])
                 answer = made[len(after) - 1]
                 ways = ((made[0], after[0]), (answer, after[-1]), (answer, target[-1]))
-                for way, said in zip(WAYS, ways, strict=True):
-                    held.setdefault((how, way), []).append(said)
-        for (how, way), each in held.items():
-            pairs, holds = len(each), sum(said == wanted for said, wanted in each)
+                for way, outcome in zip(WAYS, ways, strict=True):
+                    held.setdefault((how, way), []).append(outcome)
+        for (how, way), outcomes in held.items():
+            pairs, holds = len(outcomes), sum(token == wanted for token, wanted in outcomes)
             low, high = wilson(holds, pairs)
-            ((_, most),) = Counter(wanted for _, wanted in each).most_common(1)
+            ((_, most),) = Counter(wanted for _, wanted in outcomes).most_common(1)
             row: dict[str, object] = {"model": name, "steps": how, "way": way}
             row |= {"share": holds / pairs, "low": low, "high": high}
             rows.append(row | {"commonest": most / pairs, "pairs": pairs})
@@ -90,7 +90,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     shares = rows["share"]
     follows = max(WAYS[1:], key=lambda way: shares["trained", "edited", way])
     right = f"Where no step is edited, {shares['trained', 'as it is', WAYS[2]]:.0%} of the answers"
-    found = []
+    claims = []
     for way, notes in ((follows, [f"{right} are right."]), (WAYS[0], [])):
         row = rows.loc[("trained", "edited", way)]
         controls = {
@@ -100,7 +100,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
         if way != WAYS[2]:  # which is right where no step is edited
             controls["with no step edited"] = shares["trained", "as it is", way]
         share, low, high, pairs = row[["share", "low", "high", "pairs"]]
-        found.append(
+        claims.append(
             Claim(
                 f"After a step that was turned around, the {way} in {{}}",
                 share,
@@ -114,11 +114,11 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
                 notes=notes,
             )
         )
-    return found
+    return claims
 
 
 def _chart(table: pd.DataFrame) -> ChartType:
-    """What follows an edited step, and what follows a true one."""
+    """The share of each way after an edited step, and after a true one."""
     shown = table.assign(of=table["model"] + ", " + table["steps"])
     order = list(dict.fromkeys(shown["of"]))
     return bars(

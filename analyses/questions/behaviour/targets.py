@@ -46,7 +46,7 @@ BESIDE = {
     "another target of this length": "another source",
     "always the commonest target": "commonest",
 }
-"""What is told beside whole targets, by its model or column."""
+"""Controls beside whole targets: by displayed name, a model or a column."""
 
 NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "causal")
 INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high")}
@@ -59,7 +59,7 @@ class Asked:
 
     Attributes:
         words: the pairs.
-        source: how many symbols each source has.
+        source: the number of symbols of each source.
         targets: the symbols after the border, END after the last; -1 past that.
         in_window: the share of pairs that are no longer than those of the training.
     """
@@ -89,26 +89,26 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
         reach = language.lengths(run.config.max_n)
         window = reach[-1]
     lengths = language.positive_lengths(reach)
-    found: dict[int, dict[Word, None]] = {}
+    by_source: dict[int, dict[Word, None]] = {}
     for _ in range(DRAWN):
         words = language.sample(rng, count * len(lengths), lengths, True, "test").words
         for ids, length in zip(words.ids, words.lengths, strict=True):
             word = language.vocabulary.decode(ids[:length])
-            own = found.setdefault(len(language.split(word)[0]), {})
-            if len(own) < count:
-                own[word] = None
-        if all(len(own) == count for own in found.values()):
+            group = by_source.setdefault(len(language.split(word)[0]), {})
+            if len(group) < count:
+                group[word] = None
+        if all(len(group) == count for group in by_source.values()):
             break
-    sources = sorted(found)
+    sources = sorted(by_source)
     some = np.unique(np.linspace(0, len(sources) - 1, MOST_LENGTHS).round().astype(int))
-    asked = []
+    samples = []
     for source in (sources[at] for at in some):
-        pairs = language.vocabulary.words(list(found[source]))
+        pairs = language.vocabulary.words(list(by_source[source]))
         targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, 1)), constant_values=END_ID)
         inside = np.arange(targets.shape[1]) <= (pairs.lengths - source - 1)[:, None]
-        known = float((pairs.lengths <= window).mean())
-        asked.append(Asked(pairs, source, np.where(inside, targets, -1), known))
-    return asked
+        in_window = float((pairs.lengths <= window).mean())
+        samples.append(Asked(pairs, source, np.where(inside, targets, -1), in_window))
+    return samples
 
 
 @torch.no_grad()
@@ -117,8 +117,8 @@ def forced(
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after each true beginning of the target."""
     tokens = torch.as_tensor(asked.words.tokens, device=model.device)
-    said = objective.log_probabilities(model(tokens), model.vocabulary)
-    return said[:, asked.source + 1 :].argmax(dim=-1).cpu().numpy()
+    logprobs = objective.log_probabilities(model(tokens), model.vocabulary)
+    return logprobs[:, asked.source + 1 :].argmax(dim=-1).cpu().numpy()
 
 
 def running(
@@ -136,14 +136,14 @@ def greedy(
     """The likeliest token after each beginning, and so on; END after the end.
 
     Args:
-        places: how many tokens are made.
+        places: the number of tokens that are made.
     """
     words = growing(model, begun, begun.shape[1] + places)
     rows, made = torch.arange(len(begun), device=model.device), list[Tensor]()
     ended = torch.zeros(len(begun), dtype=torch.bool, device=model.device)
     for _ in range(places):
-        said = objective.log_probabilities(words.logits(), model.vocabulary)
-        token = said.argmax(dim=-1).masked_fill(ended, END_ID)
+        logprobs = objective.log_probabilities(words.logits(), model.vocabulary)
+        token = logprobs.argmax(dim=-1).masked_fill(ended, END_ID)
         ended = ended | (token == END_ID)
         made.append(token)
         words.go_on(rows, token)
@@ -174,56 +174,56 @@ def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     """
     rows: list[dict[str, object]] = []
     by = options.by
-    asked = asked_of(run, 1.0 if by == "place" else options.windows, options.count, options.seed)
+    samples = asked_of(run, 1.0 if by == "place" else options.windows, options.count, options.seed)
     models = {"trained": run.model(), "untrained": run.untrained()}
-    total = len(models) * len(asked)
+    total = len(models) * len(samples)
     for done, (name, model) in enumerate(models.items()):
         answers = []
-        for at, each in enumerate(asked):
-            progress(done * len(asked) + at, total, name)
-            made = forced(model, run.objective, each), running(model, run.objective, each)
+        for at, sample in enumerate(samples):
+            progress(done * len(samples) + at, total, name)
+            made = forced(model, run.objective, sample), running(model, run.objective, sample)
             answers.append(made)
-        rows += _rows(name, by, asked, answers)
+        rows += _rows(name, by, samples, answers)
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
-    others = [_shifted(each, rng) for each in asked]
-    rows += _rows(CONTROLS[1], by, asked, [(other, other) for other in others])
+    others = [_shifted(sample, rng) for sample in samples]
+    rows += _rows(CONTROLS[1], by, samples, [(other, other) for other in others])
     progress(total, total, "targets")
     return pd.DataFrame(rows)
 
 
-def _shifted(asked: Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
+def _shifted(sample: Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
     """The targets of other sources of the same length."""
-    turn = int(rng.integers(1, max(len(asked.targets), 2)))
-    return np.where(asked.targets >= 0, np.roll(asked.targets, turn, axis=0), -1)
+    turn = int(rng.integers(1, max(len(sample.targets), 2)))
+    return np.where(sample.targets >= 0, np.roll(sample.targets, turn, axis=0), -1)
 
 
 Answers = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def _rows(
-    model: str, by: str, asked: Sequence[Asked], answers: Answers
+    model: str, by: str, samples: Sequence[Asked], answers: Answers
 ) -> Iterator[dict[str, object]]:
-    deepest = max(each.targets.shape[1] for each in asked)
+    deepest = max(one.targets.shape[1] for one in samples)
     wide = [
         [np.pad(part, ((0, 0), (0, deepest - part.shape[1])), constant_values=-1) for part in parts]
-        for parts in ((each.targets, *made) for each, made in zip(asked, answers, strict=True))
+        for parts in ((one.targets, *made) for one, made in zip(samples, answers, strict=True))
     ]
-    true, *own = (np.concatenate(parts) for parts in zip(*wide, strict=True))
+    true, *outputs = (np.concatenate(parts) for parts in zip(*wide, strict=True))
     there = true >= 0
-    right = [(tokens == true) & there for tokens in own]
+    right = [(tokens == true) & there for tokens in outputs]
     so_far = np.logical_and.accumulate(right[1] | ~there, axis=1)
     kinds, counts = np.unique(true, axis=0, return_counts=True)
     same = np.logical_and.accumulate(true == kinds[counts.argmax()], axis=1)
-    source = np.repeat([each.source for each in asked], [len(each.words) for each in asked])
-    inside = np.repeat([each.in_window for each in asked], [len(each.words) for each in asked])
-    parts = [(each.source, source == each.source, slice(None)) for each in asked]
+    source = np.repeat([one.source for one in samples], [len(one.words) for one in samples])
+    inside = np.repeat([one.in_window for one in samples], [len(one.words) for one in samples])
+    parts = [(one.source, source == one.source, slice(None)) for one in samples]
     if by == "place":
         parts = [(at + 1, there[:, at], slice(at, at + 1)) for at in range(deepest)]
     for group, pairs, at in parts:
         about = {"model": model, "by": by, "group": group, "in_window": inside[pairs].mean()}
         about |= {"commonest": same[pairs, at][:, -1].mean()}
         yield about | _row(
-            so_far[pairs, at][:, -1], [each[pairs, at] for each in right], there[pairs, at]
+            so_far[pairs, at][:, -1], [one[pairs, at] for one in right], there[pairs, at]
         )
 
 
@@ -233,9 +233,9 @@ def _row(
     there: Bool[np.ndarray, "pair place"],
 ) -> dict[str, object]:
     low, high = wilson(int(exact.sum()), len(exact))
-    each = [own.sum(axis=1) / there.sum(axis=1) for own in right]
-    mean, running_low, running_high = map(float, bootstrap_mean(each[1]))
-    lost, lost_low, lost_high = map(float, bootstrap_mean(each[0] - each[1]))
+    shares = [hits.sum(axis=1) / there.sum(axis=1) for hits in right]
+    mean, running_low, running_high = map(float, bootstrap_mean(shares[1]))
+    lost, lost_low, lost_high = map(float, bootstrap_mean(shares[0] - shares[1]))
     counts = there.sum(axis=0)
     by_place = right[0].sum(axis=0)[counts > 0] / counts[counts > 0]
     return {
@@ -243,7 +243,7 @@ def _row(
         "exact": float(exact.mean()),
         "low": low,
         "high": high,
-        "forced": float(each[0].mean()),
+        "forced": float(shares[0].mean()),
         "running": mean,
         "running_low": running_low,
         "running_high": running_high,
@@ -256,31 +256,31 @@ def _row(
 
 def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the model beside its controls."""
-    found = table[table["model"] == "trained"].set_index("group")
-    found = found[["pairs", "exact", "low", "high", "alone", "forced", "running"]]
+    wide = table[table["model"] == "trained"].set_index("group")
+    wide = wide[["pairs", "exact", "low", "high", "alone", "forced", "running"]]
     for name in CONTROLS:
-        own = table[table["model"] == name].set_index("group")
-        found = found.join(own["running"].rename(f"running, {name}"))
+        control = table[table["model"] == name].set_index("group")
+        wide = wide.join(control["running"].rename(f"running, {name}"))
     by = str(table["by"].iloc[0])
-    return found.reset_index().rename(columns={"group": "source" if by == "length" else by})
+    return wide.reset_index().rename(columns={"group": "source" if by == "length" else by})
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """Whole targets in the training window and beyond it, or up to a place that half of the pairs
     reach; and what is lost in the last group by going on from the model's own tokens."""
     rows = table.rename(columns={"exact": "share", "pairs": "count"})
-    own = rows[rows["model"] == "trained"]
+    trained = rows[rows["model"] == "trained"]
     inside, kind = rows["in_window"] >= 0.5, "source length"
     parts = {"in the training window": inside, "beyond the training window": ~inside}
     if table["by"].iloc[0] == "place":
-        reached = own.loc[own["count"] >= own["count"].max() / 2, "group"].max()
+        reached = trained.loc[trained["count"] >= trained["count"].max() / 2, "group"].max()
         parts, kind = {f"up to place {reached}": rows["group"] == reached}, "place"
-    found = []
+    claims = []
     for where, at in parts.items():
         if at.any():
-            last = own.loc[at[own.index]].iloc[-1]
+            last = trained.loc[at[trained.index]].iloc[-1]
             finding = f"{{}} of the targets are right {where}"
-            found.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
+            claims.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
     if last["share"] < 1:
         value, low, high, count = last[["lost", "lost_low", "lost_high", "count"]]
         lost = Claim(
@@ -295,8 +295,8 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             {"no difference": 0.0},
             ".1%",
         )
-        found.append(lost)
-    return found
+        claims.append(lost)
+    return claims
 
 
 def _chart(table: pd.DataFrame) -> ChartType:

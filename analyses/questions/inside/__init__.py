@@ -1,1 +1,1 @@
-"""What the activations of a run hold."""
+"""The activations of a run, and what they hold."""

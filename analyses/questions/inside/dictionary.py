@@ -88,16 +88,16 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=findings)
 
 
-def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
+def _truth(run: Run, model: LanguageModel, options: Asked) -> Truth:
     plan = plan_of(run)
     if plan is None:
-        truth = state_truth(run, model, asked.words, asked.seed)
+        truth = state_truth(run, model, options.words, options.seed)
     else:
-        truth = planted_truth(run, plan, asked.words, asked.seed, asked.site)
+        truth = planted_truth(run, plan, options.words, options.seed, options.site)
     if not truth.names:
         raise UserError(
             f"too few different prefixes of {run.name}, or nothing that is known varies at "
-            f"{asked.site}: ask about more --words or another --site, or a run that was trained "
+            f"{options.site}: ask about more --words or another --site, or a run that was trained "
             "with a larger --max-n"
         )
     return truth
@@ -106,23 +106,23 @@ def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
 def _asked(
     run: Run,
     model: LanguageModel,
-    asked: Asked,
+    options: Asked,
     kinds: Sequence[DictionaryKind],
     truth: Truth,
     progress: Progress,
 ) -> tuple[Rows, Rows, Rows]:
     """The rows of the table, those of the latents, and those of what tells each fact."""
-    recipe = Recipe("topk", 1, asked.active, steps=asked.steps)
-    seeds = range(asked.seed, asked.seed + asked.seeds)
+    recipe = Recipe("topk", 1, options.active, steps=options.steps)
+    seeds = range(options.seed, options.seed + options.seeds)
     rows: Rows = []
     latents: Rows = []
     best: Rows = []
     sites = {
-        name: Site(each, asked.site, truth, Seen.at(each, asked.site, truth), recipe, seeds)
-        for name, each in (("trained", model), ("untrained", run.untrained()))
+        name: Site(net, options.site, truth, Seen.at(net, options.site, truth), recipe, seeds)
+        for name, net in (("trained", model), ("untrained", run.untrained()))
     }
-    widths = asked.width or (2 * sites["trained"].seen.fit.shape[1],)
-    total, done = len(widths) * len(sites) * len(kinds) * asked.steps, 0
+    widths = options.width or (2 * sites["trained"].seen.fit.shape[1],)
+    total, done = len(widths) * len(sites) * len(kinds) * options.steps, 0
     for width in widths:
         for name, site in sites.items():
             for kind in kinds:
@@ -131,7 +131,7 @@ def _asked(
                     progress(done + step, total, what)
 
                 made = site.made(kind, width, say)
-                done += asked.steps
+                done += options.steps
                 rows += site.rows(made, name, causal=name == "trained")
                 if name == "trained" and width == widths[0]:
                     progress(done, total, f"latents of {kind}")
@@ -145,7 +145,7 @@ def _asked(
 
 
 def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """By title, tables with one row for each kind of dictionary and a column for each measure."""
+    """Tables by title: one row for each kind of dictionary and a column for each measure."""
     table = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].values])
     keys = ["kind", "model", "width"]
     order = table[keys].drop_duplicates()
@@ -166,8 +166,8 @@ FOUND = {
 
 
 def claims(answer: Answer) -> list[Claim]:
-    """What the first kind of sparse dictionary does at the first width: how well its latents tell
-    facts, and whether clamping them moves the answer. Older ways may do as well."""
+    """The first kind of sparse dictionary at the first width: how well its latents tell facts, and
+    whether clamping them moves the answer. Older ways may do as well."""
     table, facts = answer.table.dropna(subset="value"), answer.findings
     first = table[table["width"] == table["width"].iloc[0]]
     about = f"{len(facts['facts'])} facts at {facts['positions']:,} positions that chose nothing."
@@ -176,27 +176,27 @@ def claims(answer: Answer) -> list[Claim]:
 
 
 def _claim(rows: pd.DataFrame, finding: str, about: str) -> Claim:
-    own, *others = rows[(rows["model"] == "trained") & rows["kind"].isin(SPARSE)].itertuples()
+    first, *others = rows[(rows["model"] == "trained") & rows["kind"].isin(SPARSE)].itertuples()
     peers = rows[rows["model"] != "untrained"].set_index("kind")["value"]
-    older = {each: peers[each] for each in OLDER if each in peers}
-    as_good = [each for each, value in older.items() if value >= own.low]
+    older = {kind: peers[kind] for kind in OLDER if kind in peers}
+    as_good = [kind for kind, value in older.items() if value >= first.low]
     controls = {"random directions": peers["random"], CHANCE: peers[CHANCE]}
-    untrained = rows[(rows["model"] == "untrained") & (rows["kind"] == own.kind)]
+    untrained = rows[(rows["model"] == "untrained") & (rows["kind"] == first.kind)]
     if len(untrained):  # whose latents are not clamped
         controls["the untrained network"] = untrained["value"].iloc[0]
-    beside = {each.kind: each.value for each in others} | older
+    beside = {row.kind: row.value for row in others} | older
     return Claim(
-        finding.format(own.kind),
-        own.value,
-        own.low,
-        own.high,
-        own.seeds,
+        finding.format(first.kind),
+        first.value,
+        first.low,
+        first.high,
+        first.seeds,
         "dictionaries",
         "Student's over their seeds",
         controls,
         doubts=[f"Not shown to be more than older ways: {', '.join(as_good)}."] if as_good else [],
         notes=[
-            f"Others: {', '.join(f'{each} {value:.2f}' for each, value in beside.items())}.",
+            f"Others: {', '.join(f'{kind} {value:.2f}' for kind, value in beside.items())}.",
             about,
         ],
     )
@@ -204,18 +204,18 @@ def _claim(rows: pd.DataFrame, finding: str, about: str) -> Claim:
 
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel for each measure, as of ``panels``."""
-    found = panels(table, legend=True).values()
-    return alt.concat(*found, columns=3).resolve_scale(x="independent")
+    pictures = panels(table, legend=True).values()
+    return alt.concat(*pictures, columns=3).resolve_scale(x="independent")
 
 
 def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
-    """By measure, the value of every kind, with chance as a line. What is worse than 0 is drawn
-    there."""
+    """A panel by measure: the value of every kind, with chance as a line. A share below 0 is drawn
+    at 0."""
     rows = table[(table["model"] != CHANCE) & table["value"].notna()]
     kinds, several = rows["kind"].unique().tolist(), table["width"].nunique() > 1
     width = alt.Shape("width:O", title="latents asked for")
     apart: dict[str, Any] = {"yOffset": alt.YOffset("width:O"), "shape": width} if several else {}
-    found: dict[str, Panel] = {}
+    pictures: dict[str, Panel] = {}
     for measure in [m for m in MEASURES if m in set(rows["measure"])]:
         whole = alt.Undefined if measure in COUNTED else [0, 1]
         x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=5))
@@ -231,8 +231,8 @@ def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
         if chance["value"].notna().any():
             line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
             picture += line.encode(x=alt.X("value:Q", title=None))
-        found[measure] = picture.properties(title=measure, width=180)
-    return found
+        pictures[measure] = picture.properties(title=measure, width=180)
+    return pictures
 
 
 def _headline(answer: Answer) -> pd.DataFrame:

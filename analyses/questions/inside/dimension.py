@@ -53,7 +53,7 @@ def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """How many dimensions the last site fills: whether fewer or more than without training, both
+    """The dimensions that the last site fills: whether fewer or more than without training, both
     ends of the interval tell."""
     last = table.drop_duplicates("model", keep="last").set_index("model")
     trained, untrained = last.loc["trained"], last.loc["untrained", "value"]

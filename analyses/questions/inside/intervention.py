@@ -1,4 +1,4 @@
-"""What the model says of each prefix of a word, before and after a hidden variable is changed."""
+"""The model's answers after each prefix of a word, before and after a hidden variable changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = 300  # words of the window, to which an eraser or a direction is fitted
 
 
 def changes(run: Run, variable: str) -> list[Change]:
-    """What can be done to a variable. Nothing can be added to a category."""
+    """The changes that a variable allows. Nothing can be added to a category."""
     if run.language.variables[variable] == "category":
         return ["erase"]
     if run.config.model.family.recurrent:
@@ -41,7 +41,7 @@ def changes(run: Run, variable: str) -> list[Change]:
 def changed(
     model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, word: Word
 ) -> pd.DataFrame:
-    """What the model says after BOS and after every symbol, as it is and with the variable changed.
+    """The model's answers after BOS and every symbol, as it is and with the variable changed.
 
     The variable is erased at all positions. k is added where ``_counted`` says; in a recurrent
     network only at the first of these positions, since the network goes on from there.
@@ -53,12 +53,12 @@ def changed(
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     hook = sites_of(model)[site], _hook(model, run, site, variable, change, k, words)
     tokens = torch.as_tensor(words.tokens)
-    said = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
+    outputs = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
     names = list(run.objective.tokens(vocabulary))
     ids = [vocabulary.ids[name] for name in names]
     position = np.repeat(np.arange(len(word) + 1), len(ids))
     tables = []
-    for name, logits in said.items():
+    for name, logits in outputs.items():
         read = after_prefixes(model, logits, words)
         table = pd.DataFrame({"run": name, "position": position})
         table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]

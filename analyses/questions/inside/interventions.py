@@ -109,11 +109,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """
     model = run.model()
     models = {"trained": model, "untrained": run.untrained()}
-    reason, found = steering_refusal(run), Prefixes.of(run, options.seed)
+    reason, pool = steering_refusal(run), Prefixes.of(run, options.seed)
     steps = len(sites_of(model)) * (2 if reason else 3)
-    if found:
+    if pool:
         steps += 3 * len(exchange_sites(model))
-        steps += sum(len(exchange_sites(model, each)) for each, *_ in planned(run, found, models))
+        steps += sum(len(exchange_sites(model, move)) for move, *_ in planned(run, pool, models))
     done = 0
 
     def report(what: str) -> None:
@@ -123,23 +123,23 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     tables = {
         "erasure": [
-            erasure(run, each, options.words, options.seed, report).assign(model=name)
-            for name, each in models.items()
+            erasure(run, network, options.words, options.seed, report).assign(model=name)
+            for name, network in models.items()
         ]
     }
     tables["steering"] = [] if reason else [steering(run, model, report)]
-    if found:
-        given = run, model, found, options.seed, report
+    if pool:
+        given = run, model, pool, options.seed, report
         tables["steering"].append(state_steering(*given))
         sizes = options.pairs, options.rank, options.seed
-        tables["interchange"] = [interchange(run, models, found, *sizes, report)]
+        tables["interchange"] = [interchange(run, models, pool, *sizes, report)]
         tables["scrubbing"] = [scrubbing(*given)]
     progress(steps, steps, "interventions")
     rows = [
-        each.assign(experiment=experiment)
+        part.assign(experiment=experiment)
         for experiment, some in tables.items()
-        for each in some
-        if len(each)
+        for part in some
+        if len(part)
     ]
     if not rows:
         raise UserError(
@@ -149,13 +149,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(rows, ignore_index=True)
     filled = {"model": "trained", "split": "all", "units": table["words"]}
     table = table.reindex(columns=COLUMNS).fillna(filled)
-    exchange = exchanged(table, found)
+    exchange = exchanged(table, pool)
     refused = [f"No steering of a counter: {reason}."] if reason else []
     if not exchange:
         refused.append(
             "No interchange: no variables decide alone what may follow, or too few prefixes differ."
         )
-    told = {
+    findings = {
         "refused": refused,
         "main": main_variable(run.language),
         "erasure": _erasure(table[table["experiment"] == "erasure"]),
@@ -164,7 +164,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "interchange": exchange,
         "scrubbing": scrubbed_there(table, exchange),
     }
-    return Answer(table, findings=plain(told))
+    return Answer(table, findings=plain(findings))
 
 
 def main_variable(language: Language) -> str:
@@ -174,11 +174,11 @@ def main_variable(language: Language) -> str:
 
 
 def _erasure(table: pd.DataFrame) -> dict[str, Any]:
-    """Of each variable, what ``_erased`` tells, and the gap in the untrained network."""
-    found = {key: _erased(rows) for key, rows in table.groupby(["model", "variable"], sort=False)}
+    """The result of ``_erased`` for each variable, and the gap in the untrained network."""
+    erased = {key: _erased(rows) for key, rows in table.groupby(["model", "variable"], sort=False)}
     return {
-        name: {**about, "untrained": found["untrained", name]["gap"]}
-        for (model, name), about in found.items()
+        name: {**about, "untrained": erased["untrained", name]["gap"]}
+        for (model, name), about in erased.items()
         if model == "trained"
     }
 
@@ -213,31 +213,31 @@ def _steered(table: pd.DataFrame) -> dict[str, Any] | None:
         some.loc[some["choice"].idxmax()]
         for some in (rows[rows["method"].isin(list(names))] for names in (RANDOM, RANDOM.values()))
     )
-    each = table[table["measure"] == "moved by k"]
-    each = each[(each["site"] == best["site"]) & (each["method"] == best["method"])]
+    part = table[table["measure"] == "moved by k"]
+    part = part[(part["site"] == best["site"]) & (part["method"] == best["method"])]
     return {
         **best[["site", "method", "value", "low", "high", "words"]],
         "random": random["value"],
-        "by_k": {str(k): value for k, value in zip(each["amount"], each["value"], strict=True)},
+        "by_k": {str(k): value for k, value in zip(part["amount"], part["value"], strict=True)},
     }
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """What exchanging the main variable does, what moving it does, and what erasing it does. The
-    exchange comes first: a random readout often ruins as much as an erasure."""
-    found = answer.findings
-    erased, exchange, steered = (found[name] for name in ("erasure", "interchange", "steering"))
-    main = found["main"] if found["main"] in erased else next(iter(erased), found["main"])
-    made = [exchange_claim(exchange, main, found["scrubbing"])] if exchange else []
+    """The effects of exchanging the main variable, of moving it, and of erasing it. The exchange
+    comes first: a random readout often ruins as much as an erasure."""
+    findings = answer.findings
+    erased, exchange, steered = (findings[name] for name in ("erasure", "interchange", "steering"))
+    main = findings["main"] if findings["main"] in erased else next(iter(erased), findings["main"])
+    made = [exchange_claim(exchange, main, findings["scrubbing"])] if exchange else []
     if steered and steered["words"] >= LEAST:
         made.append(_moved(steered))
-    elif found["state"]:
-        made.append(state_claim(found["state"]))
+    elif findings["state"]:
+        made.append(state_claim(findings["state"]))
     return [*made, _harm(main, erased[main])] if main in erased else made
 
 
 def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
-    """How many more words are wrong without the variable than without as much of anything else."""
+    """The words wrong without the variable, less those without as much of anything else."""
     return Claim(
         f"Erasing {variable} at {erased['site']} costs {{}} of words beyond what erasing random "
         "directions or a random readout costs",
@@ -259,7 +259,7 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
 
 
 def _moved(steered: Mapping[str, Any]) -> Claim:
-    """How often the end moves by exactly k."""
+    """The share of words whose end moves by exactly k."""
     return Claim(
         f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in {{}} "
         "of words",
@@ -276,8 +276,8 @@ def _moved(steered: Mapping[str, Any]) -> Claim:
 
 def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
-    found, rows = result.findings, list[tuple[str, str, float]]()
-    for name, erased in found["erasure"].items():
+    findings, rows = result.findings, list[tuple[str, str, float]]()
+    for name, erased in findings["erasure"].items():
         rows += [
             (name, "words right", erased["none"]),
             (name, "words right, erased", erased["LEACE"]),
@@ -287,17 +287,17 @@ def _headline(result: Answer) -> pd.DataFrame:
             for method in ("random directions", "random readout")
         ]
         rows += [(name, "probe", erased["probe"]), (name, "probe, erased", erased["probe_erased"])]
-    if steered := found["steering"]:
-        name = found["main"]
+    if steered := findings["steering"]:
+        name = findings["main"]
         rows += [(name, "moved by exactly k", steered["value"])]
         rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
         rows += [(name, "moved by exactly k, random direction", steered["random"])]
-    if state := found["state"]:
+    if state := findings["state"]:
         rows.append((state["variable"], "next symbols, steered to a state", state["value"]))
         rows.append(
             (state["variable"], "next symbols, steered in a random direction", state["random"])
         )
-    for measure, about in (found["interchange"] or {"measures": {}})["measures"].items():
+    for measure, about in (findings["interchange"] or {"measures": {}})["measures"].items():
         rows += [
             (name, f"{measure}: {method}", value)
             for name, by_method in about["variables"].items()
@@ -305,7 +305,7 @@ def _headline(result: Answer) -> pd.DataFrame:
         ]
     rows += [
         (scrubbed["variable"], f"loss recovered, {method}", value)
-        for scrubbed in [found["scrubbing"]]
+        for scrubbed in [findings["scrubbing"]]
         if scrubbed
         for method, value in scrubbed["recovered"].items()
     ]
@@ -320,8 +320,8 @@ EXCHANGED = {
     "course, carried in proportion": ("whole activation", *LEARNED),
     "course, prefix exchanged": ("whole activation", *LEARNED),
 }
-"""With which controls an exchange is compared over seeds. They are few: of more than 25 comparisons
-ten seeds could show nothing."""
+"""The methods whose exchange is compared over seeds. They are few: of more than 25 comparisons ten
+seeds could show nothing."""
 
 QUESTION = Question(
     "interventions",

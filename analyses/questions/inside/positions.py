@@ -64,8 +64,8 @@ def position_table(run: Run, options: Options, progress: Progress = quiet) -> pd
                 f"--length is {length} and {kind} has vectors of {table.shape[1]} numbers: too few "
                 "positions to tell whether a step is one map; choose a larger --length"
             )
-        found = asdict(properties(table.double().numpy(), length, options.shift))
-        rows.append({"kind": kind, "vectors": vectors, "width": table.shape[1], **found})
+        values = asdict(properties(table.double().numpy(), length, options.shift))
+        rows.append({"kind": kind, "vectors": vectors, "width": table.shape[1], **values})
     return pd.DataFrame(rows).assign(window=length)
 
 

@@ -66,16 +66,16 @@ def read_by(
 
 def _projected(z: np.ndarray, y: np.ndarray, new: np.ndarray, kind: Kind) -> dict[str, np.ndarray]:
     plain = PCA(2).fit(z).transform(new)
-    told = y[:, None].astype(np.float64)
+    labels = y[:, None].astype(np.float64)
     if kind == "category":
-        told = OneHotEncoder(sparse_output=False).fit_transform(told)
-    aimed = PLSRegression(2).fit(z, told).transform(new)
+        labels = OneHotEncoder(sparse_output=False).fit_transform(labels)
+    aimed = PLSRegression(2).fit(z, labels).transform(new)
     names = zip(PROJECTIONS, (plain, aimed), strict=True)
     return {f"{name} {i + 1}": points[:, i] for name, points in names for i in (0, 1)}
 
 
 def truth_chart(rows: pd.DataFrame) -> ChartType:
-    """What the probe reads, by the true value: points about the diagonal, or a confusion table."""
+    """The probe's reading by the true value: points about the diagonal, or a confusion table."""
     if rows["kind"].iloc[0] == "category":
         counts = rows.groupby(["value", "read"]).size().rename("count").reset_index()
         counts["share"] = counts["count"] / counts.groupby("value")["count"].transform("sum")

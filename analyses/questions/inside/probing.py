@@ -1,4 +1,4 @@
-"""What can be read off the activations? Probes of the language's hidden state, with controls.
+"""Probes of the language's hidden state: what can be read off the activations, beside controls.
 
 A variable that is readable need not have been learned, and a probe may do the work itself. So every
 score stands beside those of the untrained model, of shuffled labels, of a control task, and of
@@ -54,7 +54,7 @@ probed for comparison."""
 
 
 ENOUGH = 200
-"""With at least so many words, probes are fitted in several processes, one per core."""
+"""The fewest words for which probes are fitted in several processes, one per core."""
 EASY = 0.01
 """A variable whose score is not even this much higher than that of the untrained model is easy."""
 LONGER = "longer words"
@@ -64,7 +64,7 @@ Step = tuple[str, str, tuple[Any, ...]]
 
 
 def targets(language: Language, words: Words) -> dict[str, Target]:
-    """What is probed for, each with the positions where it is defined.
+    """The targets of probes, each with the positions where it is defined.
 
     The language's hidden variables and the set of symbols that may come next are defined up to the
     first violation of the language, `valid` on the whole word. The symbol and its position are
@@ -73,7 +73,7 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
     traced = language.trace(words)
     inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
     alive = inside & (traced["valid"] == 1)
-    found = {
+    variables = {
         name: Target(traced[name], inside if name == "valid" else alive, kind)
         for name, kind in language.variables.items()
     }
@@ -82,12 +82,12 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
     # Bits of one number, as long as it has enough of them.
     few = rows.shape[1] < 63
     codes = rows @ (1 << np.arange(rows.shape[1])) if few else _numbered(rows)
-    found["next symbols"] = Target(codes.reshape(sets.shape[:-1]), alive, "category")
+    variables["next symbols"] = Target(codes.reshape(sets.shape[:-1]), alive, "category")
     symbol = np.pad(words.ids, ((0, 0), (1, 0)))
     position = np.broadcast_to(np.arange(symbol.shape[1]), symbol.shape)
-    found["symbol"] = Target(symbol, inside, "category")
-    found["position"] = Target(position, inside, "count")
-    return found
+    variables["symbol"] = Target(symbol, inside, "category")
+    variables["position"] = Target(position, inside, "count")
+    return variables
 
 
 def _numbered(rows: Bool[np.ndarray, "sets tokens"]) -> Int[np.ndarray, " sets"]:
@@ -97,14 +97,14 @@ def _numbered(rows: Bool[np.ndarray, "sets tokens"]) -> Int[np.ndarray, " sets"]
 
 @dataclass(frozen=True)
 class Examples:
-    """What probes are made of.
+    """The material of probes: activations, their targets, and the part of each word.
 
     Attributes:
-        sites: activations by name.
-        targets: what is probed for; equal prefixes count once, see ``one_of_each``.
+        sites: the activations, by name of the site.
+        targets: the targets of the probes; equal prefixes count once, see ``one_of_each``.
         fit: the words that fit probes: half of them.
         choose: the words that choose sites: a quarter. The others are scored.
-        lengths: of each word.
+        lengths: the length of each word.
     """
 
     sites: dict[str, Float[np.ndarray, "batch pos d"]]
@@ -136,14 +136,14 @@ def examples(
     words = sample_window(run, options.words, options.seed).words
     hooks = {k: hook for k, hook in sites_of(model, SITES).items() if only in (None, k)}
     look = kept_activations if keep else activations
-    found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
+    states = look(model, WordTensors.of(words).tokens, list(hooks.values()))
     once = one_of_each(words, not run.config.model.causal, options.seed)
     wanted = {
         name: replace(target, mask=target.mask & once)
         for name, target in targets(run.language, words).items()
     }
     place = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words)
-    sites = {label: found[hook].numpy() for label, hook in hooks.items()}
+    sites = {label: states[hook].numpy() for label, hook in hooks.items()}
     return Examples(sites, wanted, place % 2 == 0, place % 4 == 1, words.lengths)
 
 
@@ -208,16 +208,16 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 def _repeated(targets: Mapping[str, Target]) -> list[str]:
     """The variables that are another name of one before them, or a linear combination of these;
     the empty prefix apart."""
-    known, found = list[np.ndarray](), list[str]()
+    earlier, names = list[np.ndarray](), list[str]()
     for name, target in targets.items():
         y = target.values[:, 1:][target.mask[:, 1:]]
-        x = np.stack([np.ones(len(y)), *known], axis=1)
+        x = np.stack([np.ones(len(y)), *earlier], axis=1)
         linear = np.allclose(x @ np.linalg.lstsq(x, y)[0], y, atol=1e-6)
-        if linear or any(alike(y, other) for other in known):
-            found.append(name)
+        if linear or any(alike(y, other) for other in earlier):
+            names.append(name)
         else:
-            known.append(y)
-    return found
+            earlier.append(y)
+    return names
 
 
 def alike(one: Int[np.ndarray, " n"], other: Int[np.ndarray, " n"]) -> bool:
@@ -310,11 +310,11 @@ def _claims(answer: Answer) -> list[Claim]:
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     rows = []
-    for name, found in result.findings["best"].items():
-        numbers = {"trained": found["score"], **found["controls"]}
-        numbers |= {key: found[key] for key in (*METHODS[1:], "longer")}
-        numbers |= {f"selectivity, {m}": value for m, value in found["selectivity"].items()}
-        numbers |= {key: found[key] for key in ("compression", "compression, untrained")}
+    for name, best in result.findings["best"].items():
+        numbers = {"trained": best["score"], **best["controls"]}
+        numbers |= {key: best[key] for key in (*METHODS[1:], "longer")}
+        numbers |= {f"selectivity, {m}": value for m, value in best["selectivity"].items()}
+        numbers |= {key: best[key] for key in ("compression", "compression, untrained")}
         rows += [
             {"variable": name, "of": of, "value": np.nan if value is None else value}
             for of, value in numbers.items()

@@ -37,21 +37,21 @@ MOST_CLAIMS = 3
 
 
 def senses_of(tree: Tree) -> list[str]:
-    """Of each symbol of a word the nonterminal right above it, without what follows its last "_".
+    """Each symbol's parent nonterminal, cut at its last underscore.
 
     So the two classes of a verb that agrees with two kinds of nouns are one sense.
     """
-    found: list[str] = []
+    labels: list[str] = []
 
     def walk(part: Tree) -> None:
         for child in part.children:
             if isinstance(child, Tree):
                 walk(child)
             else:
-                found.append(str(part.label).rpartition("_")[0] or str(part.label))
+                labels.append(str(part.label).rpartition("_")[0] or str(part.label))
 
     walk(tree)
-    return found
+    return labels
 
 
 def occurrences(
@@ -71,18 +71,18 @@ def occurrences(
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
     words = language.sample(rng, sentences, window, True, "test").words
-    found: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    by_word: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row, (ids, length) in enumerate(zip(words.ids, words.lengths.tolist(), strict=True)):
         if row % 100 == 0:
             progress(row, sentences, "sentences and their trees")
         word = language.vocabulary.decode(ids[:length])
         for at, sense in enumerate(senses_of(next(language.trees(word))), 1):
-            found[word[at - 1]][sense].append((row, at))
+            by_word[word[at - 1]][sense].append((row, at))
     often = {
-        symbol: {sense: places for sense, places in own.items() if len(places) >= LEAST}
-        for symbol, own in found.items()
+        symbol: {sense: places for sense, places in entry.items() if len(places) >= LEAST}
+        for symbol, entry in by_word.items()
     }
-    several = {symbol: own for symbol, own in often.items() if len(own) > 1}
+    several = {symbol: entry for symbol, entry in often.items() if len(entry) > 1}
     if not several:
         raise UserError(
             f"no word of {language.name} stands {LEAST} times for each of two things in "
@@ -92,7 +92,7 @@ def occurrences(
 
 
 def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """How well the senses of a form can be told apart at each site.
+    """The accuracy with which the senses of a form can be told apart at each site.
 
     A logistic regression is fitted on every other occurrence and scored on the rest. Equal prefixes
     count once, since a causal model has one activation for them.
@@ -104,23 +104,23 @@ def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         occurrences of one sense, and of two senses), occurrences (that are scored).
 
     Raises:
-        UserError: as ``occurrences``.
+        UserError: see ``occurrences``.
     """
-    words, found = occurrences(run, options.sentences, options.seed, progress)
+    words, forms = occurrences(run, options.sentences, options.seed, progress)
     sites = sites_of(run.model(), ("resid_post",), "hook_embed")
     tokens = torch.as_tensor(words.tokens)
     rows = list[dict[str, object]]()
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
         progress(options.sentences, options.sentences, name)
         read = activations(model, tokens, list(sites.values()))
-        for word, own in found.items():
-            places, labels = _different(words, own)
+        for word, entry in forms.items():
+            places, labels = _different(words, entry)
             if min(np.unique(labels, return_counts=True)[1]) < 4 or len(set(labels)) < 2:
                 continue
             for site, hook in sites.items():
                 x = read[hook][places[:, 0], places[:, 1]].double().numpy()
                 rows.append(
-                    {"word": word, "senses": " ".join(sorted(own)), "model": name, "site": site}
+                    {"word": word, "senses": " ".join(sorted(entry)), "model": name, "site": site}
                     | _told_apart(x, labels)
                 )
     if not rows:
@@ -129,16 +129,16 @@ def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
 
 
 def _different(
-    words: Words, own: dict[str, list[tuple[int, int]]]
+    words: Words, entry: dict[str, list[tuple[int, int]]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The places of a word, each beginning of a sentence once, and their senses."""
     seen: dict[bytes, tuple[int, int, str]] = {}
-    for sense, places in own.items():
+    for sense, places in entry.items():
         for row, at in places:
             seen.setdefault(words.ids[row, :at].tobytes() + sense.encode(), (row, at, sense))
-    each = list(seen.values())
-    found = np.array([(row, at) for row, at, _ in each])
-    return found, np.array([sense for _, _, sense in each])
+    kept = list(seen.values())
+    positions = np.array([(row, at) for row, at, _ in kept])
+    return positions, np.array([sense for _, _, sense in kept])
 
 
 def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
@@ -153,10 +153,10 @@ def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
     kinds, number = np.unique(labels[score], return_inverse=True)
     share = np.bincount(number) / len(number)
     weighted = right / (share[number] * len(kinds))  # its mean is the balanced accuracy
-    value, low, high = (float(each) for each in bootstrap_mean(weighted))
+    value, low, high = (float(bound) for bound in bootstrap_mean(weighted))
     assert abs(value - balanced_accuracy_score(labels[score], probe.predict(centred[score]))) < 1e-9
-    known = unit(x)
-    near, alike = known @ known.T, labels[:, None] == labels
+    units = unit(x)
+    near, alike = units @ units.T, labels[:, None] == labels
     others = ~np.eye(len(labels), dtype=bool)
     return {
         "value": value,
@@ -169,14 +169,14 @@ def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """How well the last layer tells the senses of a word apart: of the words with most
-    occurrences, the untrained network at the site where it does best."""
+    """The accuracy with which the last layer tells the senses of a word apart, for the words with
+    most occurrences. The untrained network is taken at the site where it does best."""
     often = table.groupby("word", sort=False)["occurrences"].first().nlargest(MOST_CLAIMS)
     return [_claim(table[table["word"] == word]) for word in often.index]
 
 
-def _claim(own: pd.DataFrame) -> Claim:
-    last, kinds = own[own["model"] == "trained"].iloc[-1], own["senses"].iloc[0].split()
+def _claim(rows: pd.DataFrame) -> Claim:
+    last, kinds = rows[rows["model"] == "trained"].iloc[-1], rows["senses"].iloc[0].split()
     return Claim(
         f"A linear probe at {last['site']} tells the senses of {last['word']} apart "
         f"({' or '.join(kinds)}), balanced accuracy {{}}",
@@ -186,7 +186,7 @@ def _claim(own: pd.DataFrame) -> Claim:
         "occurrences that did not fit the probe",
         "bootstrap over occurrences",
         {
-            "the untrained network": own.loc[own["model"] == "untrained", "value"].max(),
+            "the untrained network": rows.loc[rows["model"] == "untrained", "value"].max(),
             "chance": 1 / len(kinds),
         },
         ".0%",

@@ -71,17 +71,17 @@ def asked_of(run: Run, count: int, seed: int) -> Asked:
         )
     rows = rng.permutation(rows)
     place = np.arange(len(rows))
-    known = facts(language, words[rows], None if sides else sample.labels[rows])
+    truth = facts(language, words[rows], None if sides else sample.labels[rows])
     words = words[rows]
     if run.objective.tags:  # its border is not seen, and stands past the word
         words = Words.of_rows(words.ids, words.lengths - 1)
-    return Asked(words, known, place % 2 == 0, place % 4 == 1)
+    return Asked(words, truth, place % 2 == 0, place % 4 == 1)
 
 
 def facts(
     language: Language, words: Words, labels: Bool[np.ndarray, " word"] | None
 ) -> dict[str, Target]:
-    """What is asked of whole words: the length, how often the symbols occur whose counts differ
+    """The facts about whole words: the length, how often the symbols occur whose counts differ
     most, the greatest value of each other count that the language keeps, up to its first violation,
     and membership.
 
@@ -93,8 +93,8 @@ def facts(
     counts = ((words.ids[..., None] == ids) & words.mask[..., None]).sum(axis=1)
     often = np.sort(np.argsort(-counts.std(axis=0), kind="stable")[:MOST_SYMBOLS])
     symbols = language.vocabulary.symbols
-    found = {"length": words.lengths - (labels is None)}
-    found |= {f"count {symbols[i]}": counts[:, i] for i in often if symbols[i] != BORDER}
+    numbers = {"length": words.lengths - (labels is None)}
+    numbers |= {f"count {symbols[i]}": counts[:, i] for i in often if symbols[i] != BORDER}
     if labels is None:
         words = Words.of_rows(words.ids, words.lengths - 1)
         language = language.source if isinstance(language, Transduction) else language
@@ -106,11 +106,11 @@ def facts(
         inside &= traced["valid"] == 1
         inside[:, 0] = True
         least = np.iinfo(np.int64).min
-        found |= {
+        numbers |= {
             f"greatest {name}": np.where(inside, traced[name], least).max(axis=1) for name in kept
         }
     whole = np.ones((len(words), 1), dtype=bool)
-    made = {name: Target(values[:, None], whole, "count") for name, values in found.items()}
+    made = {name: Target(values[:, None], whole, "count") for name, values in numbers.items()}
     if labels is not None:
         made["membership"] = Target(labels.astype(np.int64)[:, None], whole, "category")
     return {name: fact for name, fact in made.items() if len(np.unique(fact.values)) > 1}

@@ -1,4 +1,4 @@
-"""What does one vector hold of a whole word? Its length, its counts, its depth, its membership.
+"""The content of one vector for a whole word: its length, its counts, its depth, its membership.
 
 A word is as many vectors as it has symbols. One vector for all of it is made in several ways: that
 of the first token (the class token of an encoder), of the last symbol, the mean, attention with
@@ -39,7 +39,7 @@ from models.languages import Words
 from models.runs.run import Run
 
 QUERIES = {"1 query": 1, "4 queries": 4}
-"""How many learned queries, by the name of the pooling."""
+"""The number of learned queries, by the name of the pooling."""
 BAG, STATE = "bag", "z*"
 """The mean of the embeddings, which knows no order; and the state of a recurrent network."""
 MODELS = ("trained", "untrained", "shuffled labels", "control task", "no activation")
@@ -51,12 +51,12 @@ def _sites(model: LanguageModel) -> dict[str, str]:
     config = model.config
     layers = config.encoder_layers if config.family.two_sided else config.n_layers
     every = sites_of(model, ("cell", "resid_post"), embedding="")
-    found = {site: hook for site, hook in every.items() if int(hook.split(".")[1]) < layers}
-    if not found:
+    sites = {site: hook for site, hook in every.items() if int(hook.split(".")[1]) < layers}
+    if not sites:
         raise UserError(
             f"a {config.kind} has no activations: ask a Transformer, an LSTM, a GRU or a CNN"
         )
-    return found
+    return sites
 
 
 Vectors = dict[str, Float[Tensor, "word d"]]
@@ -65,12 +65,12 @@ Vectors = dict[str, Float[Tensor, "word d"]]
 
 @dataclass(frozen=True)
 class Read:
-    """What a model computes on the words.
+    """The activations of a model on the words.
 
     Attributes:
         sites: the activations after each layer, standardised by the words that fit.
         symbols: the positions of the words' own symbols, without the first token.
-        pooled: the vectors by pooling and site, of those that learn nothing.
+        pooled: the vectors by pooling and site, for the poolings that learn nothing.
     """
 
     sites: dict[str, Float[Tensor, "word pos d"]]
@@ -82,42 +82,42 @@ class Read:
     ) -> list[Vectors]:
         """The vectors of queries that the words of ``fit`` teach, for each fact."""
         rows = torch.as_tensor(fit)
-        values = np.stack([each.values[fit, 0] for each in fact]).astype(np.float64)
+        values = np.stack([target.values[fit, 0] for target in fact]).astype(np.float64)
         made: list[Vectors] = [{} for _ in fact]
         for site, x in self.sites.items():
             queries = learned_queries(x[rows], self.symbols[rows], values, count, seed)
-            for own, vectors in zip(made, query_pool(x, self.symbols, queries), strict=True):
-                own[site] = vectors
+            for pooled, vectors in zip(made, query_pool(x, self.symbols, queries), strict=True):
+                pooled[site] = vectors
         return made
 
 
 def read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> Read:
     """The activations on words, and their vectors."""
-    known = WordTensors.of(words)
+    tensors = WordTensors.of(words)
     sites = _sites(model)
-    found = activations(model, known.tokens, ["hook_embed", *sites.values()])
-    symbols = known.mask.clone()
+    states = activations(model, tensors.tokens, ["hook_embed", *sites.values()])
+    symbols = tensors.mask.clone()
     symbols[:, 0] = False
-    own = {site: _standardised(found[hook], symbols, fit) for site, hook in sites.items()}
-    raw = {site: found[hook] for site, hook in sites.items()}
+    scaled = {site: _standardised(states[hook], symbols, fit) for site, hook in sites.items()}
+    raw = {site: states[hook] for site, hook in sites.items()}
     pooled: dict[str, Vectors] = {
-        BAG: {"embed": mean_pool(found["hook_embed"], symbols)},
+        BAG: {"embed": mean_pool(states["hook_embed"], symbols)},
         "first": {site: x[:, 0] for site, x in raw.items()},
-        "last": {site: at_position(x, known.last) for site, x in raw.items()},
+        "last": {site: at_position(x, tensors.last) for site, x in raw.items()},
         "mean": {site: mean_pool(x, symbols) for site, x in raw.items()},
     }
     if model.config.family.recurrent:
         pooled[STATE] = {"all layers": torch.cat([*pooled["last"].values()], dim=1)}
-    return Read(own, symbols, pooled)
+    return Read(scaled, symbols, pooled)
 
 
 def _standardised(
     x: Float[Tensor, "word pos d"], symbols: Bool[Tensor, "word pos"], fit: np.ndarray
 ) -> Float[Tensor, "word pos d"]:
     """Each feature with mean 0 and variance 1 over the symbols of the words that fit."""
-    own = x[torch.as_tensor(fit)][symbols[torch.as_tensor(fit)]]
-    size = own.std(dim=0)
-    return (x - own.mean(dim=0)) / torch.where(size > 1e-6, size, 1.0)
+    sample = x[torch.as_tensor(fit)][symbols[torch.as_tensor(fit)]]
+    size = sample.std(dim=0)
+    return (x - sample.mean(dim=0)) / torch.where(size > 1e-6, size, 1.0)
 
 
 def _shuffled(fact: Target, fit: Bool[np.ndarray, " word"], seed: int) -> Target:
@@ -128,7 +128,7 @@ def _shuffled(fact: Target, fit: Bool[np.ndarray, " word"], seed: int) -> Target
 
 
 def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """What linear probes read of whole words from one vector, by the way in which it is made.
+    """Linear probes of whole words: what they read off one vector, by the way it is made.
 
     Half of the words fit the probes and teach the queries, a quarter chooses the site, and the
     others are scored. Controls: the untrained model; shuffled labels; the control task, in which
@@ -145,32 +145,32 @@ def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
         UserError: the language has too few words, or the model no activations.
     """
     seed = options.seed
-    asked = asked_of(run, options.words, seed)
-    true, fit = asked.facts, asked.fit
-    ends = asked.words.ids[np.arange(len(asked.words)), asked.words.lengths - 1]
-    types = (asked.words.lengths * (ends.max() + 1) + ends)[:, None]
-    trained = read(run.model(), asked.words, fit)
+    sample = asked_of(run, options.words, seed)
+    true, fit = sample.facts, sample.fit
+    ends = sample.words.ids[np.arange(len(sample.words)), sample.words.lengths - 1]
+    types = (sample.words.lengths * (ends.max() + 1) + ends)[:, None]
+    trained = read(run.model(), sample.words, fit)
     cases: dict[str, tuple[Read, Mapping[str, Target]]] = {
         "trained": (trained, true),
-        "untrained": (read(run.untrained(), asked.words, fit), true),
+        "untrained": (read(run.untrained(), sample.words, fit), true),
         "shuffled labels": (trained, {n: _shuffled(f, fit, seed) for n, f in true.items()}),
         "control task": (trained, {n: control_task(f, types, fit, seed) for n, f in true.items()}),
     }
     tables = []
-    for done, (name, (own, wanted)) in enumerate(cases.items()):
+    for done, (name, (reading, wanted)) in enumerate(cases.items()):
         progress(done, len(cases), name)
-        found = {
-            pooling: _probed(vectors, wanted, asked) for pooling, vectors in own.pooled.items()
+        probed = {
+            pooling: _probed(vectors, wanted, sample) for pooling, vectors in reading.pooled.items()
         }
         for pooling, queries in QUERIES.items():
             varying = {n: f for n, f in wanted.items() if len(np.unique(f.values[fit])) > 1}
-            made = own.by_queries(list(varying.values()), fit, queries, seed)
-            each = zip(varying.items(), made, strict=True)
-            parts = [_probed(vectors, {fact: target}, asked) for (fact, target), vectors in each]
-            found[pooling] = pd.concat(parts, ignore_index=True)
-        tables += [part.assign(pooling=pooling, model=name) for pooling, part in found.items()]
-    nothing = baseline(true, fit, seed, choose=asked.choose)
-    tables += [nothing.assign(pooling=p, model=MODELS[-1]) for p in found]
+            made = reading.by_queries(list(varying.values()), fit, queries, seed)
+            pairs = zip(varying.items(), made, strict=True)
+            parts = [_probed(vectors, {fact: target}, sample) for (fact, target), vectors in pairs]
+            probed[pooling] = pd.concat(parts, ignore_index=True)
+        tables += [part.assign(pooling=pooling, model=name) for pooling, part in probed.items()]
+    nothing = baseline(true, fit, seed, choose=sample.choose)
+    tables += [nothing.assign(pooling=p, model=MODELS[-1]) for p in probed]
     progress(len(cases), len(cases), "sentences")
     table = pd.concat(tables, ignore_index=True)
     best = table.groupby(["pooling", "target", "model"], sort=False)["choice"].idxmax()
@@ -182,40 +182,40 @@ COLUMNS = ["pooling", "fact", "model", "site", "metric", "score", "low", "high"]
 COLUMNS += ["n_train", "n_test"]
 
 
-def _probed(vectors: Vectors, facts: Mapping[str, Target], asked: Asked) -> pd.DataFrame:
+def _probed(vectors: Vectors, facts: Mapping[str, Target], sample: Asked) -> pd.DataFrame:
     """The rows of ``probe_sites`` for vectors of whole words."""
     sites = {site: x[:, None].numpy() for site, x in vectors.items()}
-    return probe_sites(sites, facts, asked.fit, choose=asked.choose)
+    return probe_sites(sites, facts, sample.fit, choose=sample.choose)
 
 
 def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row for each fact and model, a column for each pooling."""
     wide = table.pivot_table(index=["fact", "model"], columns="pooling", values="score", sort=False)
     order = [(fact, model) for fact in table["fact"].unique() for model in MODELS]
-    wide = wide.reindex([each for each in order if each in wide.index])
+    wide = wide.reindex([key for key in order if key in wide.index])
     return wide[table["pooling"].unique()].reset_index()
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What the mean over a word's symbols holds of the last fact (membership, if it is asked) and
-    of the first, the length. The mean of the embeddings is a control: it knows no order."""
+    """The mean over a word's symbols: what it holds of the last fact (membership, if it is asked)
+    and of the first, the length. The mean of the embeddings is a control: it knows no order."""
     names = table["fact"].unique()
     return [_claim(table[table["fact"] == fact]) for fact in dict.fromkeys([names[-1], names[0]])]
 
 
 def _claim(rows: pd.DataFrame) -> Claim:
     grid = rows.set_index(["model", "pooling"])
-    own, score = grid.loc[("trained", "mean")], grid["score"]
+    row, score = grid.loc[("trained", "mean")], grid["score"]
     others = score["trained"].drop(["mean", BAG]).items()
-    metric, ends = "an R2 of {}", (own["low"], own["high"])
-    if own["metric"] == "accuracy":
-        metric, ends = "an accuracy of {}", unless_agreed(own["score"], *ends, int(own["n_test"]))
+    metric, ends = "an R2 of {}", (row["low"], row["high"])
+    if row["metric"] == "accuracy":
+        metric, ends = "an accuracy of {}", unless_agreed(row["score"], *ends, int(row["n_test"]))
     return Claim(
-        f"A linear probe reads {own['fact']} off the mean of a word's activations at "
-        f"{own['site']} with {metric}",
-        own["score"],
+        f"A linear probe reads {row['fact']} off the mean of a word's activations at "
+        f"{row['site']} with {metric}",
+        row["score"],
         *ends,
-        own["n_test"],
+        row["n_test"],
         "different words, which neither fitted the probe nor chose the site",
         "bootstrap over words",
         {name: score[name, "mean"] for name in MODELS[1:] if (name, "mean") in score.index}
@@ -249,15 +249,15 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
         One row per word, as ``probe.projection_chart`` draws it: kind, value (of the fact), length,
         position (0), "principal components 1" and "... 2".
     """
-    asked = asked_of(run, count, seed)
+    sample = asked_of(run, count, seed)
     *_, x = (
-        each.numpy() for each in read(run.model(), asked.words, asked.fit).pooled[pooling].values()
+        v.numpy() for v in read(run.model(), sample.words, sample.fit).pooled[pooling].values()
     )
-    scale = StandardScaler().fit(x[asked.fit])
-    score = ~asked.fit & ~asked.choose
-    flat = PCA(2).fit(scale.transform(x[asked.fit])).transform(scale.transform(x[score]))
-    target: Target = asked.facts[fact]
-    lengths: Int[np.ndarray, " some"] = asked.words.lengths[score]
+    scale = StandardScaler().fit(x[sample.fit])
+    score = ~sample.fit & ~sample.choose
+    flat = PCA(2).fit(scale.transform(x[sample.fit])).transform(scale.transform(x[score]))
+    target: Target = sample.facts[fact]
+    lengths: Int[np.ndarray, " some"] = sample.words.lengths[score]
     return pd.DataFrame(
         {
             "kind": target.kind,

@@ -28,7 +28,7 @@ SHORTEST = 5
 STRUCTURES: tuple[Structure, ...] = ("distance", "depth")
 OWN, SWAPPED, PLACE = "own trees", "trees of other words", "place in the word"
 MANY = 20
-"""How many words are drawn for each that is wanted: short ones come again and again."""
+"""Words that are drawn for each that is wanted: short ones come again and again."""
 
 
 def words_of(run: Run, count: int, seed: int) -> list[Word]:
@@ -46,10 +46,10 @@ def words_of(run: Run, count: int, seed: int) -> list[Word]:
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     drawn = language.sample(rng, MANY * count, lengths, label=True, split="test").words
     rows = zip(drawn.ids, drawn.lengths, strict=True)
-    found = dict.fromkeys(language.vocabulary.decode(ids[:length]) for ids, length in rows)
-    if len(found) < 30:
-        raise UserError(f"{language.name} has only {len(found)} such words: 30 are the least")
-    return list(found)[:count]
+    members = dict.fromkeys(language.vocabulary.decode(ids[:length]) for ids, length in rows)
+    if len(members) < 30:
+        raise UserError(f"{language.name} has only {len(members)} such words: 30 are the least")
+    return list(members)[:count]
 
 
 def _sentences_of(run: Run, words: list[Word]) -> tuple[Sentences, np.ndarray]:
@@ -93,18 +93,18 @@ def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     rows: list[dict[str, object]] = []
     total, done = len(models) * len(names) * len(STRUCTURES) + 1, 0
     for name, model in models.items():
-        found = activations(model, tokens, list(names.values()))
+        states = activations(model, tokens, list(names.values()))
         for site, hook in names.items():
-            x = found[hook][:, 1:]  # without BOS
-            own = Sentences(x, sentences.distance, sentences.depth, sentences.mask)
+            x = states[hook][:, 1:]  # without BOS
+            base = Sentences(x, sentences.distance, sentences.depth, sentences.mask)
             for of in STRUCTURES:
                 progress(done, total, f"{of} at {site}, {name}")
                 done += 1
                 for trees in (OWN, SWAPPED) if name == "trained" else (OWN,):
-                    asked = own if trees == OWN else swapped(own, lengths.tolist(), seed)
+                    case = base if trees == OWN else swapped(base, lengths.tolist(), seed)
                     rows.append(
                         {"model": name, "of": of, "trees": trees, "site": site}
-                        | _scored(asked, of, part, seed)
+                        | _scored(case, of, part, seed)
                     )
     progress(done, total, "place in the word")
     for of in STRUCTURES:
@@ -116,23 +116,23 @@ def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def _scored(asked: Sentences, of: Structure, part: np.ndarray, seed: int) -> dict[str, object]:
-    probe = fit(asked[np.flatnonzero(part == 0)], of, seed=seed)
+def _scored(case: Sentences, of: Structure, part: np.ndarray, seed: int) -> dict[str, object]:
+    probe = fit(case[np.flatnonzero(part == 0)], of, seed=seed)
     choose, score = (
         spearman(probe(some.x), some, of)
-        for some in (asked[np.flatnonzero(part == each)] for each in (1, 2))
+        for some in (case[np.flatnonzero(part == third)] for third in (1, 2))
     )
     return {"choice": float(np.nanmean(choose))} | _interval(score)
 
 
 def _interval(values: np.ndarray) -> dict[str, object]:
-    known = values[np.isfinite(values)]
-    mean, low, high = bootstrap_mean(known)
-    return {"score": float(mean), "low": float(low), "high": float(high), "words": len(known)}
+    finite = values[np.isfinite(values)]
+    mean, low, high = bootstrap_mean(finite)
+    return {"score": float(mean), "low": float(low), "high": float(high), "words": len(finite)}
 
 
 def _place(sentences: Sentences, of: Structure) -> torch.Tensor:
-    """What one knows without a model: how far two symbols are apart, or where one stands."""
+    """A guess without a model: how far two symbols are apart, or where one stands."""
     at = torch.arange(sentences.mask.shape[1], dtype=torch.float32)
     apart = (at[:, None] - at).abs() if of == "distance" else at
     return apart.expand(len(sentences.mask), *apart.shape)
@@ -146,19 +146,19 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What the probes read of both structures, each control at the site that it chose itself."""
+    """The probes' scores for both structures, each control at the site that it chose itself."""
     best = chosen(table).set_index(["of", "model", "trees"])
     return [_claim(of, best.loc[of]) for of in STRUCTURES]
 
 
 def _claim(of: Structure, best: pd.DataFrame) -> Claim:
-    own, place = best.loc[("trained", OWN)], best.loc[("none", PLACE)]
+    row, place = best.loc[("trained", OWN)], best.loc[("none", PLACE)]
     return Claim(
-        f"A structural probe orders symbols by {of} in the tree at {own['site']}, Spearman {{}}",
-        own["score"],
-        own["low"],
-        own["high"],
-        int(own["words"]),
+        f"A structural probe orders symbols by {of} in the tree at {row['site']}, Spearman {{}}",
+        row["score"],
+        row["low"],
+        row["high"],
+        int(row["words"]),
         "words that neither fitted the probe nor chose the site",
         "bootstrap over words",
         {

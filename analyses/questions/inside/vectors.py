@@ -65,8 +65,8 @@ def twins_of(language: ContextFreeLanguage) -> dict[int, set[int]]:
     """The words of the same class as each word, itself among them, by number."""
     numbers, classes = _numbers_of(language), classes_of(language)
     return {
-        numbers[word]: {numbers[other] for other, names in classes.items() if names == own}
-        for word, own in classes.items()
+        numbers[word]: {numbers[other] for other, names in classes.items() if names == group}
+        for word, group in classes.items()
     }
 
 
@@ -78,7 +78,7 @@ def _unused(language: ContextFreeLanguage) -> set[int]:
 
 
 def left_out(language: ContextFreeLanguage) -> dict[str, dict[int, set[int]]]:
-    """What may not answer where a word was given: itself ("inputs"), or its twins ("classes")."""
+    """Answers left out where a word was given: itself ("inputs"), or its twins ("classes")."""
     never = _unused(language)
     return {
         "inputs": {word: {word} | never for word in twins_of(language)},
@@ -107,17 +107,17 @@ def analogies_of(language: ContextFreeLanguage) -> list[Analogy]:
         parts = [name.rpartition("_") for name in names]
         if len({kind for kind, _, _ in parts}) == 1 and parts[0][0]:
             kinds[parts[0][0]][frozenset(feature for _, _, feature in parts)] = words
-    found = []
+    analogies = []
     for (_, first), (_, second) in permutations(sorted(kinds.items()), 2):
         for (of_a, words_a), (of_b, words_b) in permutations(first.items(), 2):
             for (of_c, words_c), (of_d, words_d) in permutations(second.items(), 2):
                 alike = of_a & of_c and of_b & of_d
                 if alike and not (of_a & of_b or of_c & of_d or of_a & of_d or of_b & of_c):
                     goal = frozenset(words_d)
-                    found += [
+                    analogies += [
                         Analogy(a, b, c, goal) for a in words_a for b in words_b for c in words_c
                     ]
-    return found
+    return analogies
 
 
 def text_of(run: Run, count: int, seed: int) -> Words:
@@ -137,43 +137,43 @@ def vectors_of(
         for ids, length in zip(text.ids, text.lengths.tolist(), strict=True)
     ]
     progress(0, 4, "skip-gram")
-    found = {"skip-gram": word2vec(sentences, words, "skip-gram", dim, window, seed=seed)[0]}
+    by_name = {"skip-gram": word2vec(sentences, words, "skip-gram", dim, window, seed=seed)[0]}
     progress(1, 4, "CBOW")
-    found["cbow"] = word2vec(sentences, words, "cbow", dim, window, seed=seed)[0]
+    by_name["cbow"] = word2vec(sentences, words, "cbow", dim, window, seed=seed)[0]
     progress(2, 4, "PPMI and SVD")
-    found["PPMI + SVD"] = ppmi_vectors(cooccurrences(sentences, words, window), dim)
+    by_name["PPMI + SVD"] = ppmi_vectors(cooccurrences(sentences, words, window), dim)
     progress(3, 4, "the model's own")
     for name, model in (("", run.model()), (", untrained", run.untrained())):
-        found |= {place + name: own for place, own in of_model(model, text[:READ]).items()}
+        by_name |= {place + name: x for place, x in of_model(model, text[:READ]).items()}
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    found[RANDOM] = rng.normal(size=(words, dim))
+    by_name[RANDOM] = rng.normal(size=(words, dim))
     progress(4, 4, "vectors")
-    return found
+    return by_name
 
 
 def of_model(model: LanguageModel, text: Words) -> dict[str, Vectors]:
     """The embedding, the unembedding, and the mean activation of each word after each layer."""
-    found: dict[str, Vectors] = {}
+    by_name: dict[str, Vectors] = {}
     if isinstance(model, EmbeddingModel):
-        found["W_E"] = model.W_E.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
-        found["W_U"] = model.W_U.T.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
+        by_name["W_E"] = model.W_E.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
+        by_name["W_U"] = model.W_U.T.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
     hooks = [f"blocks.{layer}.hook_resid_post" for layer in range(model.config.n_layers)]
     hooks = [hook for hook in hooks if hook in model.hook_dict]
     if not isinstance(model, EmbeddingModel) or not hooks:
-        return found
+        return by_name
     read = activations(model, torch.as_tensor(text.tokens), hooks)
     ids = np.where(text.mask, text.ids, 0)
     for layer, hook in enumerate(hooks):
-        each = read[hook][:, 1:].double().numpy()
-        means = np.zeros((len(model.vocabulary), each.shape[2]))
-        np.add.at(means, ids.ravel(), each.reshape(-1, each.shape[2]))
+        x = read[hook][:, 1:].double().numpy()
+        means = np.zeros((len(model.vocabulary), x.shape[2]))
+        np.add.at(means, ids.ravel(), x.reshape(-1, x.shape[2]))
         count = np.bincount(ids.ravel(), minlength=len(means))[:, None]
-        found[f"after layer {layer}"] = (means / np.maximum(count, 1))[FIRST_SYMBOL_ID:]
-    return found
+        by_name[f"after layer {layer}"] = (means / np.maximum(count, 1))[FIRST_SYMBOL_ID:]
+    return by_name
 
 
 def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """How well each kind of vectors knows the classes of words.
+    """The knowledge that each kind of vectors has of the classes of words.
 
     Returns:
         One row per vectors and kind: vectors ("skip-gram", "cbow", "PPMI + SVD", "W_E", "W_U",
@@ -188,23 +188,23 @@ def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     """
     language, seed, seeds = run.language, options.seed, options.seeds
     assert isinstance(language, ContextFreeLanguage)
-    asked = analogies_of(language)
+    analogies = analogies_of(language)
     every: dict[tuple[str, str, str], list[np.ndarray]] = defaultdict(list)
     for turn in range(seeds):
         text = text_of(run, options.sentences, seed + turn)
 
-        def told(done: int, all_of_it: int, what: str, turn: int = turn) -> None:
+        def report(done: int, all_of_it: int, what: str, turn: int = turn) -> None:
             progress(turn * all_of_it + done, seeds * all_of_it, what)
 
-        drawn = vectors_of(run, text, options.dim, options.window, seed + turn, told)
-        for name, own in drawn.items():
-            every[name, "neighbours", "inputs"].append(neighbours(language, own))
+        drawn = vectors_of(run, text, options.dim, options.window, seed + turn, report)
+        for name, matrix in drawn.items():
+            every[name, "neighbours", "inputs"].append(neighbours(language, matrix))
             for without, twins in left_out(language).items():
                 for kind, values in (
-                    right(own, asked, twins, seed + turn) if asked else {}
+                    right(matrix, analogies, twins, seed + turn) if analogies else {}
                 ).items():
                     every[name, kind, without].append(values)
-    given = [(each.a, each.b, each.c) for each in asked]
+    given = [(analogy.a, analogy.b, analogy.c) for analogy in analogies]
     words = [(word,) for word, twins in twins_of(language).items() if len(twins) > 1]
     rows = []
     for (name, kind, without), cases in every.items():
@@ -248,26 +248,26 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     way = name, "c + b - a", "classes"
     if way in rows.index:
         claim = _claim(rows, way, f"c + b - a by {name} answers {{}} of the analogies")
-        no_way = {each: rows.loc[(name, kind, "classes"), "value"] for kind, each in NO_WAY.items()}
+        no_way = {text: rows.loc[(name, kind, "classes"), "value"] for kind, text in NO_WAY.items()}
         made.append(replace(claim, controls={**claim.controls, **no_way}))
     return made
 
 
 def _claim(rows: pd.DataFrame, at: tuple[str, str, str], finding: str) -> Claim:
-    own, others = rows.loc[at], rows["value"].xs(at[1:], level=("kind", "without"))
+    row, others = rows.loc[at], rows["value"].xs(at[1:], level=("kind", "without"))
     return Claim(
         finding,
-        own["value"],
-        own["least"],
-        own["most"],
-        int(own["words"]),
+        row["value"],
+        row["least"],
+        row["most"],
+        int(row["words"]),
         "words",
-        f"bootstrap over the words of {own['cases']:.0f} cases",
-        {each: others[each] for each in (f"{at[0]}, untrained", RANDOM) if each in others},
+        f"bootstrap over the words of {row['cases']:.0f} cases",
+        {name: others[name] for name in (f"{at[0]}, untrained", RANDOM) if name in others},
         ".0%",
         notes=[
             "Vectors of text alone: "
-            f"{', '.join(f'{each} {others[each]:.0%}' for each in TRAINED_ON_TEXT)}."
+            f"{', '.join(f'{name} {others[name]:.0%}' for name in TRAINED_ON_TEXT)}."
         ],
     )
 
@@ -292,9 +292,9 @@ def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
     Returns:
         One row per word: word, classes, x, y.
     """
-    known = unit(own)
-    used = [i for i in range(len(known)) if i not in _unused(language)]
-    centred = known - known[used].mean(axis=0)
+    units = unit(own)
+    used = [i for i in range(len(units)) if i not in _unused(language)]
+    centred = units - units[used].mean(axis=0)
     _, _, directions = np.linalg.svd(centred[used], full_matrices=False)
     x, y = (centred @ directions[:2].T).T
     classes, never = classes_of(language), _unused(language)
@@ -319,8 +319,8 @@ def nearest(
 ) -> pd.DataFrame:
     """The words nearest to c + b - a, without the three: word, classes, cosine."""
     numbers, classes = _numbers_of(language), classes_of(language)
-    known = unit(own)
-    goal = unit(known[numbers[c]] + known[numbers[b]] - known[numbers[a]])
+    units = unit(own)
+    goal = unit(units[numbers[c]] + units[numbers[b]] - units[numbers[a]])
     order = answer(own, numbers[a], numbers[b], numbers[c])
     order = order[~np.isin(order, list(_unused(language)))][:count]
     words = [language.vocabulary.symbols[i] for i in order]
@@ -328,7 +328,7 @@ def nearest(
         {
             "word": words,
             "classes": [" ".join(sorted(classes.get(word, ()))) or ALONE for word in words],
-            "cosine": known[order] @ goal,
+            "cosine": units[order] @ goal,
         }
     )
 

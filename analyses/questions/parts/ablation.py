@@ -1,4 +1,4 @@
-"""What a Transformer still does when some of its heads, MLPs and edges are taken away."""
+"""A Transformer without some of its heads, MLPs and edges: what it still does."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ DRAWS = 20
 """Random sets of as many heads, MLPs and edges, at the most."""
 AS_IT_IS, BROKEN, RANDOM = "as it is", "broken", "random parts"
 ARROW = " -> "
-"""In the name of an edge, between what writes and what reads."""
+"""The sign in the name of an edge, between what writes and what reads."""
 _PART = re.compile(r"L(\d+)(?:H(\d+)| mlp)")
 
 
 def parts_of(model: HookedModel) -> list[str]:
     """Every head and MLP by its name: "L0H1", "L0 mlp"."""
     layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
-    found = [f"L{layer}H{head}" for layer, head in product(layers, heads)]
+    names = [f"L{layer}H{head}" for layer, head in product(layers, heads)]
     mlps = [f"L{layer} mlp" for layer in layers]
-    return found + [name for name in mlps if _hook(name)[0] in model.hook_dict]
+    return names + [name for name in mlps if _hook(name)[0] in model.hook_dict]
 
 
 def edges_of(model: HookedModel, run: Run) -> list[str]:
@@ -66,7 +66,7 @@ def edges_of(model: HookedModel, run: Run) -> list[str]:
 
 @dataclass(frozen=True)
 class Removal:
-    """What is taken away at all positions, and what stands in its place.
+    """A removal at all positions: what is taken away, and what stands in its place.
 
     A part is taken away from all that reads it, an edge from a single reader.
 
@@ -80,7 +80,7 @@ class Removal:
     method: Ablation = "mean"
 
     def logits(self, model: HookedModel, words: Words, reference: Words) -> Tensor:
-        """What the model says of these words without it, [word, position, vocabulary].
+        """The model's logits on these words without the parts, [word, position, vocabulary].
 
         Args:
             reference: words from which a mean, or another word's output, comes. With "resample" a
@@ -109,29 +109,29 @@ class Removal:
     def _other(
         self, model: HookedModel, hooks: Sequence[str], words: Words, reference: Words
     ) -> dict[str, Tensor]:
-        """What stands in the place of each hook's output, in the shape of the words'."""
+        """The replacement of each hook's output, in the shape of the words'."""
         if not hooks:
             return {}
         both = WordTensors.of(Words.concatenate(words, reference))
-        own, count = len(words), words.tokens.shape[1]
-        found = activations(model, both.tokens, hooks)
-        return {hook: self._instead(x, both, own, count) for hook, x in found.items()}
+        n, count = len(words), words.tokens.shape[1]
+        states = activations(model, both.tokens, hooks)
+        return {hook: self._instead(x, both, n, count) for hook, x in states.items()}
 
-    def _instead(self, x: Tensor, both: WordTensors, own: int, count: int) -> Tensor:
-        """What stands in the place of activations.
+    def _instead(self, x: Tensor, both: WordTensors, n: int, count: int) -> Tensor:
+        """The replacement of activations.
 
         Args:
-            x: of all words, [word, position, ...]; the first ``own`` are those that are run, whose
-                tensors have ``count`` positions.
+            x: activations of all words, [word, position, ...]; the first ``n`` words are those that
+                are run, whose tensors have ``count`` positions.
         """
         if self.method == "resample":
-            draw = donors(both.tokens, both.mask, seed=0)[:own]
-            draw = np.where(draw < 0, np.arange(own), draw)
+            draw = donors(both.tokens, both.mask, seed=0)[:n]
+            draw = np.where(draw < 0, np.arange(n), draw)
             return x[torch.as_tensor(draw)][:, :count]
         seen = both.mask.clone()
-        seen[:own] = False
+        seen[:n] = False
         keep = float(self.method == "mean")
-        return (keep * x[seen].mean(dim=0)).expand(own, count, *x.shape[2:])
+        return (keep * x[seen].mean(dim=0)).expand(n, count, *x.shape[2:])
 
 
 def _kind(name: str) -> str:
@@ -142,9 +142,9 @@ def _kind(name: str) -> str:
 
 def _hook(part: str) -> tuple[str, int | None]:
     """Where a part is taken away: the hook, and the head there."""
-    found = _PART.fullmatch(part)
-    assert found is not None
-    layer, head = found.groups()
+    match = _PART.fullmatch(part)
+    assert match is not None
+    layer, head = match.groups()
     if head is None:
         return f"blocks.{layer}.hook_mlp_out", None
     return f"blocks.{layer}.attn.hook_z", int(head)
@@ -164,7 +164,7 @@ def _instead(heads: Sequence[int | None], other: Tensor) -> Callable[..., Tensor
 
 
 def _known_parts(model: HookedModel, run: Run, names: Iterable[str]) -> list[str]:
-    """What has these names, each once. Raises UserError for a name that the model lacks."""
+    """The parts of these names, each once. Raises UserError for a name that the model lacks."""
     there = [*parts_of(model), *edges_of(model, run)]
     for name in names:
         if name not in there:
@@ -174,7 +174,7 @@ def _known_parts(model: HookedModel, run: Run, names: Iterable[str]) -> list[str
 
 @torch.no_grad()
 def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -> pd.DataFrame:
-    """What the model says after BOS and after every symbol of a word, with and without the parts.
+    """The model's answers after BOS and every symbol of a word, with and without the parts.
 
     Returns:
         One row per run ("as it is", "broken"), prefix and token: run, position, place ("3 b"),
@@ -236,16 +236,16 @@ def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFr
 
 
 def balanced(table: pd.DataFrame) -> pd.DataFrame:
-    """Of each set the share of right verdicts, members and others counting half each: of, parts,
+    """The share of right verdicts of each set, members and others counting half each: of, parts,
     right."""
     return table.groupby(["of", "parts"], sort=False, as_index=False)["right"].mean()
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What is lost without the parts, beside what is lost on average without random ones."""
+    """The verdicts lost without the parts, beside those lost on average without random ones."""
     shares = balanced(table).set_index("of")["right"]
-    own = table[table["of"] == BROKEN]
-    lost = {**own.iloc[0], "count": own["count"].sum()}
+    rows = table[table["of"] == BROKEN]
+    lost = {**rows.iloc[0], "count": rows["count"].sum()}
     random = table[table["of"] == RANDOM].groupby("parts")["lost"].first()
     as_bad = int((random >= lost["lost"]).sum())
     return [
@@ -282,17 +282,17 @@ def _random_sets(there: Sequence[str], away: Sequence[str]) -> list[list[str]]:
         return []
     kinds = [[name for name in there if _kind(name) == kind] for kind in ("head", "MLP", "edge")]
     sizes = [sum(part in kind for part in away) for kind in kinds]
-    rng, found = np.random.default_rng(0), dict[tuple[str, ...], None]()
+    rng, sets = np.random.default_rng(0), dict[tuple[str, ...], None]()
     there_are = prod(map(comb, map(len, kinds), sizes)) - 1
-    while len(found) < min(DRAWS, there_are):
+    while len(sets) < min(DRAWS, there_are):
         drawn = [
             part
             for kind, size in zip(kinds, sizes, strict=True)
             for part in sorted(rng.choice(kind, size, replace=False).tolist())
         ]
         if set(drawn) != set(away):
-            found[tuple(drawn)] = None
-    return [list(parts) for parts in found]
+            sets[tuple(drawn)] = None
+    return [list(parts) for parts in sets]
 
 
 def removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablation) -> Removal:
@@ -324,8 +324,8 @@ def _chart(table: pd.DataFrame) -> ChartType:
     tips = ["words", "of", "parts", *figures("right", "low", "high"), "count"]
     random = alt.Chart(table).transform_filter(alt.datum.of == RANDOM)
     ticks = random.mark_tick(color=QUIET, thickness=2).encode(x, y, tooltip=tips)
-    own = points(table, x, y, tips, alt.value(TRAINED)).transform_filter(alt.datum.of != RANDOM)
-    picture = alt.layer(ticks, own, data=table).properties(width=300, height=90)
+    dots = points(table, x, y, tips, alt.value(TRAINED)).transform_filter(alt.datum.of != RANDOM)
+    picture = alt.layer(ticks, dots, data=table).properties(width=300, height=90)
     return picture.facet(row=alt.Row("words:N", title=None, sort=["members", "others"]))
 
 

@@ -37,12 +37,12 @@ from models.languages import Transduction, Word
 from models.runs.run import Run
 
 DRAWN = 40
-"""How many pairs are drawn for each that is looked at: short ones come again and again."""
+"""Pairs that are drawn for each that is looked at: short ones come again and again."""
 SHORTEST = 3
 """The fewest symbols of a source: with fewer there is hardly anything to find."""
 ALL = "all heads"
 SYMBOL, READING = "the symbol", "keys and values"
-"""What is exchanged at a place of the source: its symbol, or what cross-attention reads there."""
+"""Exchanges at a place of the source: of its symbol, or of what cross-attention reads there."""
 DIAGONAL, ELSEWHERE = "the diagonal", "another pair of these lengths"
 
 
@@ -52,8 +52,8 @@ class Pair:
 
     Attributes:
         word: source, border and target.
-        tokens: the same as token ids, BOS first.
-        truth: where each target symbol comes from.
+        tokens: the word as token ids, BOS first.
+        truth: True where the target symbol comes from the source symbol.
     """
 
     word: Word
@@ -110,22 +110,22 @@ def pairs_of(run: Run, count: int, seed: int) -> list[Pair]:
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
     drawn = language.sample(rng, DRAWN * count, window, True, "test").words
-    found = dict[Word, Pair]()
+    pairs = dict[Word, Pair]()
     for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
         word = language.vocabulary.decode(ids[:length])
-        if word in found or len(language.split(word)[0]) < SHORTEST:
+        if word in pairs or len(language.split(word)[0]) < SHORTEST:
             continue
         pair = Pair.of(language, word)
         if (pair.truth.any(axis=1) & ~pair.truth.all(axis=1)).any():
-            found[word] = pair
-        if len(found) == count:
+            pairs[word] = pair
+        if len(pairs) == count:
             break
-    if len(found) < 4:
+    if len(pairs) < 4:
         raise UserError(
             f"hardly any pair of {language.name} up to size {run.config.max_n} has a source of "
             f"{SHORTEST} symbols: train with a larger --max-n"
         )
-    return list(found.values())
+    return list(pairs.values())
 
 
 def _patterns_of(model: LanguageModel) -> list[str]:
@@ -189,43 +189,43 @@ def _longer(pair: Pair, donors: Sequence[Pair], count: int) -> list[Pair]:
 
 
 Scores = dict[tuple[str, str], Float[np.ndarray, "target source"]]
-"""Of each source place for each target symbol, by what it is of and by part."""
+"""scores[of, part][target, source]: a higher score is a stronger link."""
 
 
 def look(run: Run, model: LanguageModel, pair: Pair, donors: Sequence[Pair]) -> Scores:
     """Attention of each head and of all, and effects, on one pair."""
-    found: Scores = {}
+    scores: Scores = {}
     hooks = _patterns_of(model)
     if hooks:
         paid = attention_to_source(model, pair.tokens, hooks, pair.queries, pair.keys)
         for hook, heads in zip(hooks, paid, strict=True):
             layer = int(hook.split(".")[1])
-            found |= {("attention", f"L{layer}H{h}"): own for h, own in enumerate(heads)}
-        found["attention", ALL] = paid.mean(axis=(0, 1))
+            scores |= {("attention", f"L{layer}H{h}"): head for h, head in enumerate(heads)}
+        scores["attention", ALL] = paid.mean(axis=(0, 1))
 
-    def said(logits: Tensor) -> Tensor:
+    def logp(logits: Tensor) -> Tensor:
         return run.objective.log_probabilities(logits, model.vocabulary)
 
     readings = _readings_of(model)
     for part, exchanged in ((SYMBOL, []), *([(READING, readings)] if readings else [])):
-        each = []
+        losses = []
         for donor in donors:
             short = pair.truth.shape[1] - donor.truth.shape[1]
             keys = pair.keys if short <= 0 else pair.keys[: donor.truth.shape[1]]
             lost = effects_of_source(
-                model, said, pair.tokens, donor.tokens, pair.queries, keys, pair.right, exchanged
+                model, logp, pair.tokens, donor.tokens, pair.queries, keys, pair.right, exchanged
             )
-            each.append(np.pad(lost, ((0, 0), (0, max(short, 0)))))
-        found["effect", part] = np.mean(each, axis=0)
-    return found
+            losses.append(np.pad(lost, ((0, 0), (0, max(short, 0)))))
+        scores["effect", part] = np.mean(losses, axis=0)
+    return scores
 
 
 def _rows(seen: Sequence[Scores], pairs: Sequence[Pair]) -> Iterator[dict[str, object]]:
     cause = READING if ("effect", READING) in seen[0] else SYMBOL
     for of, part in seen[0]:
-        own = [scores[of, part] for scores in seen]
+        values = [scores[of, part] for scores in seen]
         effects = [scores["effect", cause] for scores in seen]
-        yield _row(of, part, own, pairs, None if part == cause else effects)
+        yield _row(of, part, values, pairs, None if part == cause else effects)
 
 
 def _controls(
@@ -243,13 +243,13 @@ def _controls(
         if len(same) > 1
         for at, number in enumerate(same)
     ]
-    asked = [pairs[number] for number, _ in others]
+    bases = [pairs[number] for number, _ in others]
     about = [effects[number] for number, _ in others]
     for of, part in (("attention", ALL), ("attention", best), ("effect", cause)):
         if (of, part) in seen[0] and len(others) > 3:
             scores = [seen[other][of, part] for _, other in others]
             name = ELSEWHERE if part == ALL else f"{part} on {ELSEWHERE}"
-            yield _row("control", name, scores, asked, about)
+            yield _row("control", name, scores, bases, about)
 
 
 def _row(
@@ -259,7 +259,7 @@ def _row(
     pairs: Sequence[Pair],
     effects: Sequence[Float[np.ndarray, "target source"]] | None,
 ) -> dict[str, object]:
-    both = [aligned(own, pair.truth) for own, pair in zip(scores, pairs, strict=True)]
+    both = [aligned(score, pair.truth) for score, pair in zip(scores, pairs, strict=True)]
     auroc, hit = (np.array(values) for values in zip(*both, strict=True))
     with_cause = np.full(len(pairs), np.nan)
     if effects is not None:
@@ -290,7 +290,7 @@ def _judged(name: str, low: str, high: str, values: np.ndarray) -> dict[str, flo
 def _claims(answer: Answer) -> list[Claim]:
     """The head that half of the pairs choose, and what is lost where a place says something else:
     beside the untrained network's best, the diagonal, and the same on another pair."""
-    table, found = answer.table, list[Claim]()
+    table, claims = answer.table, list[Claim]()
     cause = READING if READING in set(table["part"]) else SYMBOL
     for rows, what in (
         (table[(table["of"] == "attention") & (table["head"] >= 0)], "Attention of {}"),
@@ -305,7 +305,7 @@ def _claims(answer: Answer) -> list[Claim]:
             f"target loses by {best['agrees']:.2f}"
             f"{brackets(best['agrees_low'], best['agrees_high'], '.2f')} (Spearman)."
         )
-        found.append(
+        claims.append(
             Claim(
                 f"{what.format(best['part'])} finds the place that a target symbol comes from with "
                 "an area under the ROC curve of {}",
@@ -317,13 +317,13 @@ def _claims(answer: Answer) -> list[Claim]:
                 notes=[agrees] if pd.notna(best["agrees"]) else [],
             )
         )
-    return found
+    return claims
 
 
 def _best(heads: pd.DataFrame, model: str) -> pd.Series:
     """The row with the largest area on the pairs that choose."""
-    own = heads[heads["model"] == model]
-    return own.loc[own["choice"].idxmax()]
+    rows = heads[heads["model"] == model]
+    return rows.loc[rows["choice"].idxmax()]
 
 
 def _headline(result: Answer) -> pd.DataFrame:

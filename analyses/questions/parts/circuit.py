@@ -30,13 +30,13 @@ def verdicts(
     direction: Direction,
     word: Word,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What parts of the model say of the word, and what each edge does alone.
+    """The verdicts of parts of the model on the word, and the effect of each edge alone.
 
     An edge that is left out carries an activation that ``ablation`` takes from the word's
     counterfactuals.
 
     Args:
-        direction: of the effects of the edges (``interp.circuits.effects``).
+        direction: the direction of the edges' effects (``interp.circuits.effects``).
 
     Returns:
         One row per run (``RUNS``): run, logit (END's, the mean over the counterfactuals), accepted
@@ -56,14 +56,14 @@ def verdicts(
     circuit = {Edge(*edge) for edge in edges}
     inside = torch.tensor([edge in circuit for edge in bench.graph.edges])
     everything = torch.ones_like(inside)
-    said = [*bench.measure(torch.stack([everything, inside, ~inside]))]
+    outputs = [*bench.measure(torch.stack([everything, inside, ~inside]))]
     with torch.inference_mode():
-        said.append(read(model(corrupted)))
+        outputs.append(read(model(corrupted)))
     table = pd.DataFrame(
         {
             "run": RUNS,
-            "logit": [float(logits.mean()) for logits in said],
-            "accepted": [int((logits > 0).sum()) for logits in said],
+            "logit": [float(logits.mean()) for logits in outputs],
+            "accepted": [int((logits > 0).sum()) for logits in outputs],
             "pairs": len(others),
         }
     )

@@ -94,7 +94,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     name_of_scores = ranking_name(
         options.scores, options.direction if options.scores in DIRECTED else BOTH
     )
-    tables, found = [], dict[str, Any]()
+    tables, findings = [], dict[str, Any]()
     for name, viewed in models_of(run):
         assert isinstance(viewed, HookedTransformer)
         read = logit_at(END_ID, viewed.verdict_positions(clean.last))
@@ -114,30 +114,31 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         scores = edge_scores(table)
         progress(1, 4, f"circuit, {name} model")
         circuit = smallest(seen, scores[name_of_scores], (1 + options.goal) / 2)
-        found[name] = asdict(Quality.on(held_out, circuit))
+        findings[name] = asdict(Quality.on(held_out, circuit))
         tables.append(by_edge(table, circuit).assign(model=name))
         if name == "trained":
             progress(2, 4, "what single effects cannot show")
-            found |= _needs(seen, held_out, circuit)
+            findings |= _needs(seen, held_out, circuit)
             progress(3, 4, "curves")
-            found |= _curves(held_out, scores, circuit)
-            found["agreement"] = agreement(table).to_dict("records")
-            found["steps"] = _steps(table)
-            found["looks"] = _looks(viewed, clean)
+            findings |= _curves(held_out, scores, circuit)
+            findings["agreement"] = agreement(table).to_dict("records")
+            findings["steps"] = _steps(table)
+            findings["looks"] = _looks(viewed, clean)
     progress(4, 4, "circuits")
     table = pd.concat(tables, ignore_index=True)
-    found["circuit"], found["scores"] = found.pop("trained"), name_of_scores
+    findings["circuit"], findings["scores"] = findings.pop("trained"), name_of_scores
     shown = table[(table["model"] == "trained") & (table["direction"] == options.direction)]
-    found["parts"] = describe(shown, found)
-    return Answer(table[COLUMNS], findings=plain(found))
+    findings["parts"] = describe(shown, findings)
+    return Answer(table[COLUMNS], findings=plain(findings))
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """What the smallest circuit keeps, beside random edges and the untrained network's circuit."""
-    found = answer.findings
-    circuit, untrained = found["circuit"], found["untrained"]
+    """The share of the difference that the smallest circuit keeps, beside random edges and the
+    untrained network's circuit."""
+    findings = answer.findings
+    circuit, untrained = findings["circuit"], findings["untrained"]
     size, least = len(circuit["edges"]), len(untrained["edges"])
-    controls = {"as many random edges": found["random"]}
+    controls = {"as many random edges": findings["random"]}
     if least <= size:
         controls[f"the untrained network's own {least} edges"] = untrained["faithfulness"]
     doubts = []
@@ -159,7 +160,7 @@ def _claims(answer: Answer) -> list[Claim]:
             ".0%",
             doubts=doubts,
             notes=[
-                f"Ranked by {found['scores']}; knocked out, they take away "
+                f"Ranked by {findings['scores']}; knocked out, they take away "
                 f"{circuit['completeness']:.0%}, and denoised, they restore "
                 f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges."
             ],
@@ -213,15 +214,15 @@ def _curves(
 ) -> dict[str, Any]:
     """Faithfulness over the number of edges, for every ranking; and that of random edges."""
     drawn = random_circuits(bench.graph, connected(circuit), RANDOM_DRAWS, ANALYSIS_SEED)
-    tables = {name: curve(bench, each) for name, each in scores.items()}
+    tables = {name: curve(bench, s) for name, s in scores.items()}
     every = [curve(bench, s) for s in random_scores(bench.graph, RANDOM_RANKINGS, ANALYSIS_SEED)]
-    found = {name: areas(table) for name, table in tables.items()}
-    found["random"] = pd.DataFrame(map(areas, every)).mean().to_dict()
+    area = {name: areas(table) for name, table in tables.items()}
+    area["random"] = pd.DataFrame(map(areas, every)).mean().to_dict()
     tables["random"] = every[0]
     shown = {name: table[table["order"] == "absolute"] for name, table in tables.items()}
     return {
         "random": float(bench.faithfulness(drawn).mean()),
-        "areas": found,
+        "areas": area,
         "curves": {
             name: rows[["edges", "faithfulness", "completeness"]].to_dict("list")
             for name, rows in shown.items()
@@ -230,13 +231,13 @@ def _curves(
 
 
 def _steps(table: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """How many steps each integrated method took, and how stable its ranking was then."""
+    """The steps that each integrated method took, and how stable its ranking was then."""
     rows = table[table["direction"] == BOTH].groupby("method", sort=False)
     return rows[["steps", "stability"]].first().to_dict("index")
 
 
 def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
-    """What each head looks at, in words, and how much of all its attention goes there."""
+    """The target of each head's look, in words, and how much of all its attention goes there."""
     types = clearest_types(head_types(model, words.tokens, words.mask))
     return {
         f"L{row.layer}H{row.head}": {
@@ -260,19 +261,19 @@ def _headline(result: Answer) -> pd.DataFrame:
     Variables: the circuits of the trained and the untrained model, the rankings of edges, and
     "random": as many random edges, connected and of the same kinds, and random rankings.
     """
-    found, rows = result.findings, list[tuple[str, str, float | None]]()
-    for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
+    findings, rows = result.findings, list[tuple[str, str, float | None]]()
+    for name, circuit in (("trained", findings["circuit"]), ("untrained", findings["untrained"])):
         rows.append((name, "edges kept", len(circuit["edges"])))
         rows.append((name, "share of all edges", len(circuit["edges"]) / circuit["of"]))
         rows += [
             (name, part, circuit[part]) for part in ("faithfulness", "completeness", "restored")
         ]
-    rows.append(("trained", "edges that cost the whole model nothing", len(free(found))))
-    rows.append(("trained", "incompleteness", found["incompleteness"]["largest"]))
-    rows.append(("random", "faithfulness", found["random"]))
+    rows.append(("trained", "edges that cost the whole model nothing", len(free(findings))))
+    rows.append(("trained", "incompleteness", findings["incompleteness"]["largest"]))
+    rows.append(("random", "faithfulness", findings["random"]))
     rows += [
         (name, area, value)
-        for name, areas_of in found["areas"].items()
+        for name, areas_of in findings["areas"].items()
         for area, value in areas_of.items()
     ]
     rows += [
@@ -281,7 +282,7 @@ def _headline(result: Answer) -> pd.DataFrame:
             f"correlation with the exact effects, {near['direction']}",
             near["pearson"],
         )
-        for near in found["agreement"]
+        for near in findings["agreement"]
     ]
     return numbers(rows)
 

@@ -52,14 +52,14 @@ def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
     for layer in range(model.config.n_layers):
         for head in range(model.config.n_heads):
             scores = qk_circuit(model, layer, head, distance).double().numpy()[np.ix_(read, read)]
-            found = agreement_with_cosine(scores, embeddings, seed)
-            without.append(found.without)
+            agreement = agreement_with_cosine(scores, embeddings, seed)
+            without.append(agreement.without)
             rows.append(
                 {
                     "head": f"L{layer}H{head}",
-                    "correlation": found.others,
-                    "corrected": found.p,
-                    "with_self": found.everything,
+                    "correlation": agreement.others,
+                    "corrected": agreement.p,
+                    "with_self": agreement.everything,
                     "tokens": len(read),
                     "pairs": len(read) * (len(read) - 1),
                 }
@@ -77,11 +77,11 @@ def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """How far scores follow the cosine on average, beside no relation and the untrained network.
+    """The mean correlation of scores and cosine, beside no relation and the untrained network.
     Whether they are higher for like tokens or for unlike ones is left open beforehand."""
-    own, before = (table[table["model"] == name] for name in ("trained", "untrained"))
-    first, less = own.iloc[0], bool(own["mean"].iloc[0] < 0)
-    found = own[own["corrected"] < 0.05]["correlation"]
+    after, before = (table[table["model"] == name] for name in ("trained", "untrained"))
+    first, less = after.iloc[0], bool(after["mean"].iloc[0] < 0)
+    rhos = after[after["corrected"] < 0.05]["correlation"]
     return [
         Claim(
             f"Heads score {'unlike' if less else 'like'} tokens higher: over heads, the rank "
@@ -92,8 +92,8 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             {"no relation": 0.0, "the untrained network": before["mean"].iloc[0]},
             less=less,
             notes=[
-                f"Of {len(own)} heads {(found > 0).sum()} score like tokens higher and "
-                f"{(found < 0).sum()} unlike ones (Mantel's test, p < 0.05, Holm's correction)."
+                f"Of {len(after)} heads {(rhos > 0).sum()} score like tokens higher and "
+                f"{(rhos < 0).sum()} unlike ones (Mantel's test, p < 0.05, Holm's correction)."
             ],
         )
     ]

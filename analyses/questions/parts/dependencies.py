@@ -40,13 +40,13 @@ from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
 from models.runs.run import Run
 
 AT_ONCE, AT_RANDOM, MOST_DRAWN = 500, 4000, 16000
-"""How many words are changed at once, with a random symbol each; then, from what was found, only
-with those symbols that something depends on; and how many words there are at most."""
+"""Words that are changed at once; words with a random symbol each, after which only symbols are put
+in that something was found to depend on; and the most words of all."""
 APART = 2
 """The fewest positions from a controller to what depends on it: a neighbour has nothing between."""
 ENDS = ("value", "low", "high", "pairs")
 COIN = 0.25
-"""How often a coin would prefer the right symbol after both controllers."""
+"""The frequency with which a coin prefers the right symbol after both controllers."""
 MOST_ATTRACTORS = 3
 """Pairs with so many attractors or more are told together."""
 ROLES = ("controller", "attractors", "others", "last symbol")
@@ -94,7 +94,7 @@ class Pairs:
 
     @property
     def between(self) -> np.ndarray:
-        """How many attractors each pair has; ``MOST_ATTRACTORS`` stands for more, too."""
+        """The number of attractors of each pair; ``MOST_ATTRACTORS`` stands for more, too."""
         return np.minimum(self.attractors.sum(axis=1), MOST_ATTRACTORS)
 
 
@@ -104,7 +104,7 @@ def pairs_of(
     """Pairs of words of the training window, up to ``count`` for each number of attractors.
 
     Args:
-        symbols: what may depend; by default every symbol.
+        symbols: the symbols that may depend; by default every symbol.
 
     Raises:
         UserError: no such dependency was found.
@@ -114,28 +114,28 @@ def pairs_of(
     kept = {language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)}
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
-    found = list[Dependency]()
+    cases = list[Dependency]()
     controls: dict[tuple[int, int], set[int]] = defaultdict(set)
     swaps: dict[int, set[int]] = defaultdict(set)
     for drawn in range(0, MOST_DRAWN, AT_ONCE):
         progress(drawn, MOST_DRAWN, "pairs of words")
         words = language.sample(rng, AT_ONCE, window, True, "test").words
-        for each in _in(language, words, rng, swaps if drawn >= AT_RANDOM else None):
-            before = int(each.ids[each.at])
-            controls[each.wanted, each.instead].add(before)
-            controls[each.instead, each.wanted].add(each.other)
-            if len(each.ids) - each.at >= APART and (not kept or each.wanted in kept):
-                swaps[before].add(each.other)
-                found.append(each)
-        if drawn >= AT_RANDOM and (not swaps or _enough(_paired(found, controls), count)):
+        for case in _in(language, words, rng, swaps if drawn >= AT_RANDOM else None):
+            before = int(case.ids[case.at])
+            controls[case.wanted, case.instead].add(before)
+            controls[case.instead, case.wanted].add(case.other)
+            if len(case.ids) - case.at >= APART and (not kept or case.wanted in kept):
+                swaps[before].add(case.other)
+                cases.append(case)
+        if drawn >= AT_RANDOM and (not swaps or _enough(_paired(cases, controls), count)):
             break
     progress(MOST_DRAWN, MOST_DRAWN, "pairs of words")
-    if not found:
+    if not cases:
         raise UserError(
             f"no symbol of {language.name} was found to depend on one further back: ask about "
             "other symbols, or another language"
         )
-    pairs = _paired(found, controls)
+    pairs = _paired(cases, controls)
     rows = [np.flatnonzero(pairs.between == n)[:count] for n in range(MOST_ATTRACTORS + 1)]
     return pairs[np.concatenate(rows)]
 
@@ -146,9 +146,9 @@ class Dependency:
 
     Attributes:
         ids: the symbols before the dependent place.
-        at: where the controller stands.
+        at: the position of the controller, from 0.
         other: the controller of the opposite.
-        wanted, instead: as in ``Pairs``.
+        wanted, instead: see ``Pairs``.
     """
 
     ids: np.ndarray
@@ -173,7 +173,7 @@ def _in(
     """One symbol of each word is changed: where does this first change what may follow?
 
     Args:
-        swaps: what each symbol is changed into; None changes any into any other.
+        swaps: the symbols that each symbol may become; None changes any into any other.
     """
     rows, size = np.arange(len(words)), len(language.vocabulary.symbols)
     if size < 2:
@@ -187,7 +187,7 @@ def _in(
         others = range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + size) if swaps is None else swaps[token]
         ids[row, at[row]] = rng.choice([other for other in sorted(others) if other != token])
     before, after = language.allowed(words), language.allowed(Words(ids, words.lengths))
-    found = []
+    cases = []
     for row in rows.tolist():
         here = int(at[row])
         if not before[row, here, ids[row, here]]:
@@ -200,28 +200,28 @@ def _in(
             instead = instead[instead >= FIRST_SYMBOL_ID]
             if len(instead):
                 other, begin = int(rng.choice(instead)), words.ids[row, :place]
-                found.append(Dependency(begin, here, int(ids[row, here]), token, other))
+                cases.append(Dependency(begin, here, int(ids[row, here]), token, other))
             break
-    return found
+    return cases
 
 
-def _paired(found: list[Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
+def _paired(cases: list[Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
     """Each different one once, with its attractors."""
-    found = list({(*each.ids.tolist(), each.at, each.wanted): each for each in found}.values())
-    lengths = np.array([len(each.ids) for each in found])
+    cases = list({(*case.ids.tolist(), case.at, case.wanted): case for case in cases}.values())
+    lengths = np.array([len(case.ids) for case in cases])
     at, other, wanted, instead = (
-        np.array([getattr(each, name) for each in found])
+        np.array([getattr(case, name) for case in cases])
         for name in ("at", "other", "wanted", "instead")
     )
-    ids = np.zeros((len(found), int(lengths.max())), dtype=np.int64)
+    ids = np.zeros((len(cases), int(lengths.max())), dtype=np.int64)
     attractors = np.zeros(ids.shape, dtype=bool)
-    for row, each in enumerate(found):
-        ids[row, : len(each.ids)] = each.ids
-        opposite = list(controls[each.instead, each.wanted])
-        attractors[row, each.at + 1 : len(each.ids)] = np.isin(each.ids[each.at + 1 :], opposite)
+    for row, case in enumerate(cases):
+        ids[row, : len(case.ids)] = case.ids
+        opposite = list(controls[case.instead, case.wanted])
+        attractors[row, case.at + 1 : len(case.ids)] = np.isin(case.ids[case.at + 1 :], opposite)
     changed = ids.copy()
     changed[np.arange(len(ids)), at] = other
-    words, others = (Words.of_rows(each, lengths) for each in (ids, changed))
+    words, others = (Words.of_rows(rows, lengths) for rows in (ids, changed))
     return Pairs(words, others, at, wanted, instead, attractors)
 
 
@@ -264,7 +264,7 @@ def dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.D
         and its absolute effect there, mean over pairs.
 
     Raises:
-        UserError: as ``pairs_of``.
+        UserError: see ``pairs_of``.
     """
     symbols = run.language.vocabulary.parse(options.symbols)
     pairs = pairs_of(run, options.count, options.seed, symbols, progress)
@@ -274,8 +274,8 @@ def dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.D
         progress(done, 2, name)
         yes, no = _preferences(model, pairs)
         whole = yes - no if name == "trained" else whole
-        found = [*_right((yes > 0) & (no < 0), pairs), *_inside(run, model, pairs, whole)]
-        rows += [{"model": name} | row for row in found]
+        parts = [*_right((yes > 0) & (no < 0), pairs), *_inside(run, model, pairs, whole)]
+        rows += [{"model": name} | row for row in parts]
     progress(2, 2, "dependencies")
     return pd.DataFrame(rows)
 
@@ -294,13 +294,13 @@ def _preferences(model: LanguageModel, pairs: Pairs) -> tuple[np.ndarray, np.nda
 def _right(right: np.ndarray, pairs: Pairs) -> Iterator[dict[str, object]]:
     """The share of pairs of which both words are right, by the number of attractors."""
     for n in np.unique(pairs.between):
-        own = right[pairs.between == n]
-        low, high = wilson(int(own.sum()), len(own))
+        hits = right[pairs.between == n]
+        low, high = wilson(int(hits.sum()), len(hits))
         more = " or more" if n == MOST_ATTRACTORS else ""
         name = f"{n}{more} attractor{'' if n == 1 else 's'}"
         yield (
             {"kind": "right", "place": name, "role": ""}
-            | {"value": float(own.mean()), "low": low, "high": high, "pairs": len(own)}
+            | {"value": float(hits.mean()), "low": low, "high": high, "pairs": len(hits)}
         )
 
 
@@ -325,21 +325,21 @@ def _inside(
 def _moved(
     model: LanguageModel, clean: Tensor, changed: Tensor, pairs: Pairs, component: str
 ) -> dict[str, Float[np.ndarray, "pair pos"]]:
-    """By how many logits patching each position moves the changed words, by layer or head."""
+    """The logits by which patching each position moves the changed words, by layer or head."""
     table = patch(model, clean, changed, prefers(pairs, len(model.vocabulary)), [component])
-    found = {}
-    for (layer, head), own in table.groupby(["layer", "head"], sort=True):
+    grids = {}
+    for (layer, head), rows in table.groupby(["layer", "head"], sort=True):
         name = f"L{layer}" if head < 0 else f"L{layer}H{head}"
-        grid = own.assign(moved=own["patched"] - own["corrupted"])
-        found[name] = grid.pivot_table(index="pair", columns="position", values="moved").to_numpy()
-    return found
+        grid = rows.assign(moved=rows["patched"] - rows["corrupted"])
+        grids[name] = grid.pivot_table(index="pair", columns="position", values="moved").to_numpy()
+    return grids
 
 
 def prefers(pairs: Pairs, tokens: int) -> ReadAt:
-    """By how much the symbol that may come next is likelier than the other one, in logits.
+    """The preference for the symbol that may come next over the other one, in logits.
 
     Args:
-        tokens: of the vocabulary.
+        tokens: the number of tokens of the vocabulary.
     """
     sign = torch.zeros(len(pairs), tokens)
     rows = torch.arange(len(pairs))
@@ -368,7 +368,7 @@ def roles_of(pairs: Pairs) -> dict[str, np.ndarray]:
 def _effects(
     moved: dict[str, Float[np.ndarray, "pair pos"]], whole: np.ndarray, pairs: Pairs, kind: str
 ) -> Iterator[dict[str, object]]:
-    """What the positions of each role bring back, summed, as a share of the difference."""
+    """The sum that the positions of each role bring back, as a share of the difference."""
 
     def share(sums: np.ndarray) -> np.ndarray:
         return np.asarray(sums[..., 0] / sums[..., 1])
@@ -383,7 +383,7 @@ def _effects(
 
 
 def _judged(choice: float, judged: tuple[np.ndarray, ...], pairs: int) -> dict[str, object]:
-    value, low, high = (float(each) for each in judged)
+    value, low, high = (float(number) for number in judged)
     return {"choice": choice, "value": value, "low": low, "high": high, "pairs": pairs // 2}
 
 
@@ -393,7 +393,7 @@ def _attention(
     moved: dict[str, Float[np.ndarray, "pair pos"]],
     pairs: Pairs,
 ) -> Iterator[dict[str, object]]:
-    """How much the last symbol looks at each role, and whether it looks where an effect is."""
+    """The last symbol's attention to each role, and whether it looks where an effect is."""
     pattern, _ = attention(model, clean)
     rows = torch.arange(len(clean))
     # Advanced indices apart from each other come first: [pair, layer, head, key].
@@ -401,24 +401,24 @@ def _attention(
     names = [f"L{layer}H{head}" for layer, head in np.ndindex(*looks.shape[1:3])]
     flat = looks.reshape(len(clean), len(names), -1)
     by_head = dict(zip(names, flat.swapaxes(0, 1), strict=True))
-    for place, own in by_head.items():
+    for place, weights in by_head.items():
         for role, here in roles_of(pairs).items():
-            paid = (own * here).sum(axis=1)
+            paid = (weights * here).sum(axis=1)
             yield {"kind": "attention", "place": place, "role": role} | _judged(
                 float(paid[::2].mean()), bootstrap_mean(paid[1::2]), len(paid)
             )
     effects = np.abs(np.stack([moved[name] for name in names], axis=1))
-    said = np.stack([by_head[name] for name in names], axis=1)
-    each = []
+    patterns = np.stack([by_head[name] for name in names], axis=1)
+    rhos = []
     for row, controller in enumerate((pairs.at + 1).tolist()):
-        one, two = said[row, :, controller], effects[row, :, controller]
+        one, two = patterns[row, :, controller], effects[row, :, controller]
         if np.ptp(one) > 0 and np.ptp(two) > 0:
-            each.append(float(spearmanr(one, two).statistic))
-    if len(each) > 1:
-        mean, low, high = bootstrap_mean(np.array(each))
+            rhos.append(float(spearmanr(one, two).statistic))
+    if len(rhos) > 1:
+        mean, low, high = bootstrap_mean(np.array(rhos))
         yield (
             {"kind": "agrees", "place": "all heads", "role": "", "value": float(mean)}
-            | {"low": float(low), "high": float(high), "pairs": len(each)}
+            | {"low": float(low), "high": float(high), "pairs": len(rhos)}
         )
 
 
@@ -437,19 +437,19 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     look at the controller are those through which it acts."""
     kinds = {str(kind): rows.set_index("model") for kind, rows in table.groupby("kind")}
     right, over = table[table["kind"] == "right"].assign(coin=COIN), "bootstrap over pairs"
-    told = (
+    lines = (
         f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {row.place} ({row.pairs} pairs)"
         for row in right[right["model"] == "trained"].itertuples()
     )
     columns = {"place": "group", "value": "share", "pairs": "count"}
-    found = [
+    claims = [
         pooled(
             "After both controllers the network prefers the right symbol in {} of the pairs",
             right.rename(columns=columns),
             "pairs of words",
             {"the untrained network": "untrained", "a coin": "coin"},
             "pairs with",
-            [f"It is {', '.join(told)}."],
+            [f"It is {', '.join(lines)}."],
         )
     ]
     if "value" in kinds:
@@ -464,15 +464,15 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
         )
         controls = {"the untrained network's best head": other["value"]}
         controls["the same head at other symbols"] = there
-        said = f"What {where} reads at the controller brings {{}} of the difference back"
+        finding = f"What {where} reads at the controller brings {{}} of the difference back"
         ends, unit = measured(best, *ENDS), "pairs, which did not choose the head"
-        found.append(Claim(said, *ends, unit, over, controls, "z.0%"))
+        claims.append(Claim(finding, *ends, unit, over, controls, "z.0%"))
     if "agrees" in kinds:
         controls = {"no relation": 0.0} | kinds["agrees"]["value"].drop("trained").to_dict()
         ends = measured(kinds["agrees"].loc["trained"], *ENDS)
-        said = "Over heads, attention to the controller and its effect agree by {} (Spearman)"
-        found.append(Claim(said, *ends, "pairs", over, controls))
-    return found
+        finding = "Over heads, attention to the controller and its effect agree by {} (Spearman)"
+        claims.append(Claim(finding, *ends, "pairs", over, controls))
+    return claims
 
 
 def _chart(table: pd.DataFrame) -> ChartType:

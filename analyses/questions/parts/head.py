@@ -27,7 +27,7 @@ OTHERS = 64
 """Words of the training window from which a replacement of the head's z comes: the mean of their z,
 or the z of one of them."""
 DRAWS = 16
-"""How many words a head's z is taken from, one after the other, where it is resampled."""
+"""Words from which a head's z is taken, one after the other, where it is resampled."""
 AXES = {"width": "target", "height": "source"}
 
 
@@ -60,8 +60,8 @@ def verdicts_without(model: LanguageModel, run: Run, word: Word) -> pd.DataFrame
     tables = []
     for method in METHODS:
         copies = DRAWS if method == "resample" else 1
-        own = run.language.vocabulary.words([word] * copies)
-        words = WordTensors.of(Words.concatenate(own, others))
+        repeats = run.language.vocabulary.words([word] * copies)
+        words = WordTensors.of(Words.concatenate(repeats, others))
         mask = words.mask.clone()
         mask[:copies] &= torch.tensor(method == "resample")  # the word has no part in the mean
         metric = logit_at(END_ID, model.verdict_positions(words.last))
@@ -86,10 +86,10 @@ def circuits(model: CircuitModel, run: Run, layer: int, head: int) -> pd.DataFra
     distance = 1 if has_rotary_positions(model) else None
     tokens = np.array(run.language.vocabulary.tokens)
     read = tokens != END
-    said = np.isin(tokens, run.objective.tokens(run.language.vocabulary))
+    taught = np.isin(tokens, run.objective.tokens(run.language.vocabulary))
     for name, matrix, shown in (
         ("QK", qk_circuit(model, layer, head, distance), read),
-        ("OV", ov_circuit(model, layer, head), said),
+        ("OV", ov_circuit(model, layer, head), taught),
     ):
         value = matrix.numpy()[read][:, shown]
         source, target = (index.ravel() for index in np.indices(value.shape))

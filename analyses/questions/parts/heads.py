@@ -108,12 +108,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(tables, ignore_index=True)
     first = ["model", "measure", "part", "layer", "head", "choice", "value", "low", "high"]
     table = table[[*first, "corrected", "uniform", "share", "words", "different", "undefined"]]
-    found = {
+    findings = {
         "most": _chosen(_lost(table, LOST))["part"],
         "needed": _claimed(_lost(table, LOST))["part"].tolist(),
         "pairs": _pairs(table),
     }
-    return Answer(table, findings=plain(found))
+    return Answer(table, findings=plain(findings))
 
 
 def _look(model: HookedTransformer, word: Tensor, changed: Tensor) -> dict[str, float]:
@@ -189,7 +189,7 @@ def _pairs(table: pd.DataFrame) -> list[dict[str, Any]]:
     Nothing can be lost twice, so that a sum may be out of reach. A pair below the sum is told only
     where both together lose surely more than either alone: their intervals do not meet.
     """
-    found = []
+    rows = []
     for method in METHODS:
         alone, together, beyond = (
             _lost(table, kind, method).set_index("part") for kind in (LOST, TOGETHER, BEYOND)
@@ -197,12 +197,12 @@ def _pairs(table: pd.DataFrame) -> list[dict[str, Any]]:
         for pair, row in _claimed(beyond).iterrows():
             two, both = alone.loc[str(pair).split(" + ")], together.loc[pair]
             if row["value"] > 0 or both["low"] > two["high"].max():
-                found.append(
+                rows.append(
                     {"pair": pair, "ablation": method, "together": both["value"]}
                     | dict(zip(("first", "second"), two["value"], strict=True))
                     | {"beyond": row["value"], "corrected": row["corrected"]}
                 )
-    return sorted(found, key=lambda pair: -abs(pair["beyond"]))
+    return sorted(rows, key=lambda pair: -abs(pair["beyond"]))
 
 
 def _claims(answer: Answer) -> list[Claim]:
@@ -214,7 +214,7 @@ def _claims(answer: Answer) -> list[Claim]:
         f"by {method} ablation {', '.join(_claimed(_lost(table, LOST, method))['part']) or 'none'}"
         for method in METHODS
     )
-    found = [
+    claims = [
         _costliest(
             table,
             LOST,
@@ -225,16 +225,16 @@ def _claims(answer: Answer) -> list[Claim]:
         )
     ]
     if _lost(table, BEYOND)["choice"].max() > NEEDED:
-        said = "Without both {} (mean ablation) {{}} more of the verdicts are lost than without "
-        said += "each, added up, as where each can stand in for the other"
+        finding = "Without both {} (mean ablation) {{}} more of the verdicts are lost than without "
+        finding += "each, added up, as where each can stand in for the other"
         place = int(_lost(table, LOST)["choice"].max() > NEEDED)
-        found.insert(place, _costliest(table, BEYOND, said))
+        claims.insert(place, _costliest(table, BEYOND, finding))
     typed = _typed(table)
-    return found if typed is None else [*found, typed]
+    return claims if typed is None else [*claims, typed]
 
 
 def _costliest(table: pd.DataFrame, kind: str, finding: str, *notes: str) -> Claim:
-    """What is lost without the head, or the pair, that costs most on the words that choose."""
+    """The loss without the head, or the pair, that costs most on the words that choose."""
     most, other = (_chosen(_lost(table, kind, model=model)) for model in ("trained", "untrained"))
     shown = {
         method: _claimed(rows[rows["value"] > 0])["part"].tolist()
@@ -258,14 +258,14 @@ def _typed(table: pd.DataFrame) -> Claim | None:
     """The head and type that are furthest beyond even attention and the untrained head; None where
     none is beyond both."""
     types = table[table["measure"].isin([f"attention, {name}" for name in TARGETS])]
-    own, before = (
+    after, before = (
         rows.set_index(["measure", "part"], drop=False)
         for rows in (types[types["model"] == name] for name in ("trained", "untrained"))
     )
-    beyond = (own["choice"] - np.maximum(before["choice"], own["uniform"])).dropna()
+    beyond = (after["choice"] - np.maximum(before["choice"], after["uniform"])).dropna()
     if beyond.empty or beyond.max() <= 0:
         return None
-    row = own.loc[beyond.idxmax()]
+    row = after.loc[beyond.idxmax()]
     other = _chosen(before[before["measure"] == row["measure"]])
     at = TARGETS[row["measure"].removeprefix("attention, ")]
     return _judged(
@@ -293,7 +293,7 @@ def _judged(
 
 
 def _looks(table: pd.DataFrame) -> str:
-    """How many heads look where it matters, in the untrained network too; "" if none was asked."""
+    """The heads that look where it matters, in the untrained network too; "" if none was asked."""
     heads = table[(table["measure"] == LOOK) & (table["head"] >= 0)]
     if heads.empty:
         return ""
@@ -323,9 +323,9 @@ def _headline(result: Answer) -> pd.DataFrame:
             largest = _chosen(lost)["value"]
             rows.append((model, f"most lost by a head, {method} ablation", largest))
             beyond = pairs[f"{BEYOND}, {method} ablation"]
-            for said, sign in (("lose more than the sum", 1), ("lose less than the sum", -1)):
+            for label, sign in (("lose more than the sum", 1), ("lose less than the sum", -1)):
                 share = (_claimed(beyond)["value"] * sign > 0).sum() / len(beyond)
-                rows.append((model, f"share of pairs that {said}, {method} ablation", share))
+                rows.append((model, f"share of pairs that {label}, {method} ablation", share))
         for name in TYPES[:-1]:
             typed = measures[f"attention, {name}"]
             typed = typed.assign(more=typed["choice"] - typed["uniform"])

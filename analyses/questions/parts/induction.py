@@ -38,7 +38,7 @@ BORDER_AT = -2
 
 
 def induction(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """What each head looks at, and how many right answers are lost without it (mean ablation).
+    """The attention of each head, and the right answers lost without it (mean ablation).
 
     The prompts are those of held-out rules with the most examples of the training window, of which
     one or more have the letter of the query: their answer can be copied, and cannot be known by
@@ -82,9 +82,9 @@ def shown_prompts(language: InContext, examples: int, count: int, seed: int) -> 
 
 def _margin(run: Run, true: Tensor, logits: Tensor) -> Tensor:
     """Above 0 where the true answer, [prompt, 1], is the likeliest token at the border."""
-    said = run.objective.log_probabilities(logits[:, BORDER_AT], run.language.vocabulary)
-    others = said.scatter(1, true, -torch.inf).max(dim=1).values
-    return said.gather(1, true)[:, 0] - others
+    logprobs = run.objective.log_probabilities(logits[:, BORDER_AT], run.language.vocabulary)
+    others = logprobs.scatter(1, true, -torch.inf).max(dim=1).values
+    return logprobs.gather(1, true)[:, 0] - others
 
 
 def _at_border(pattern: Tensor, words: Words) -> np.ndarray:
@@ -123,8 +123,8 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What is lost without the head of the highest score, of each score, beside one of the other
-    heads, and the untrained network's own such head."""
+    """The answers lost without the head of the highest score, of each score, beside one of the
+    other heads, and the untrained network's own such head."""
     rows = ranks(table).set_index(["model", "score"])
     return [
         Claim(
@@ -149,8 +149,8 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
 
 def _chart(table: pd.DataFrame) -> ChartType:
     """A point per head and score: what it looks at, and what is lost without it."""
-    own = table[table["model"] == "trained"]
-    long = own.melt(["part", "drop", "low", "high"], list(SCORES), var_name="of")
+    rows = table[table["model"] == "trained"]
+    long = rows.melt(["part", "drop", "low", "high"], list(SCORES), var_name="of")
     return dots(
         long.assign(of=long["of"].map(SCORES)),
         alt.X("value:Q", title="score").axis(tickCount=5),

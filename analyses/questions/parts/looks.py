@@ -60,10 +60,10 @@ def places_of(run: Run, options: Options) -> Places:
         UserError: no symbols are named, or too few words of the language have them.
     """
     language = run.language
-    query, key = (language.vocabulary.parse(each) for each in (options.query, options.key))
+    query, key = (language.vocabulary.parse(text) for text in (options.query, options.key))
     if not query or not key:
         raise UserError("name the symbols that look (--query) and those that are looked at (--key)")
-    asks, asked = (
+    asks, targets = (
         [language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)]
         for symbols in (query, key)
     )
@@ -71,7 +71,7 @@ def places_of(run: Run, options: Options) -> Places:
     window = language.lengths(run.config.max_n)
     words = language.sample(rng, DRAWN, window, True, "test").words
     words = words[np.sort(np.unique(words.ids, axis=0, return_index=True)[1])]
-    keys = np.isin(words.tokens, asked) & (
+    keys = np.isin(words.tokens, targets) & (
         np.arange(words.tokens.shape[1]) <= words.lengths[:, None]
     )
     able = np.isin(words.tokens, asks) & (np.cumsum(keys, axis=1) > keys)
@@ -87,7 +87,7 @@ def places_of(run: Run, options: Options) -> Places:
 
 
 def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
-    """How much each head looks from symbols of one kind at earlier ones of another.
+    """The attention of each head from symbols of one kind to earlier ones of another.
 
     Returns:
         One row per model and head, and one for all heads together: model ("trained", "untrained"),
@@ -100,51 +100,51 @@ def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFram
         ``decides``).
 
     Raises:
-        UserError: as ``places_of``.
+        UserError: see ``places_of``.
     """
-    found = places_of(run, options)
-    others = _others(found, options.seed)
+    places = places_of(run, options)
+    others = _others(places, options.seed)
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
-        rows += [{"model": name} | row for row in _of_model(run, model, found, others)]
-    return pd.DataFrame(rows).assign(decides=decides(run, found))
+        rows += [{"model": name} | row for row in _of_model(run, model, places, others)]
+    return pd.DataFrame(rows).assign(decides=decides(run, places))
 
 
-def _others(found: Places, seed: int) -> Places:
-    """As many other earlier positions, drawn at random; all where there are no more."""
-    shape = found.keys.shape
-    free = (np.arange(shape[1]) < found.at[:, None]) & ~found.keys
+def _others(places: Places, seed: int) -> Places:
+    """Other earlier positions, as many, drawn at random; all where there are no more."""
+    shape = places.keys.shape
+    free = (np.arange(shape[1]) < places.at[:, None]) & ~places.keys
     drawn = np.where(free, np.random.default_rng([ANALYSIS_SEED, seed]).random(shape), 2.0)
-    first = drawn.argsort(axis=1).argsort(axis=1) < found.keys.sum(axis=1, keepdims=True)
-    return replace(found, keys=free & first)
+    first = drawn.argsort(axis=1).argsort(axis=1) < places.keys.sum(axis=1, keepdims=True)
+    return replace(places, keys=free & first)
 
 
 def _of_model(
-    run: Run, model: LanguageModel, found: Places, others: Places
+    run: Run, model: LanguageModel, places: Places, others: Places
 ) -> list[dict[str, object]]:
-    tokens = torch.as_tensor(found.words.tokens)
+    tokens = torch.as_tensor(places.words.tokens)
     pattern, sees = attention(model, tokens)  # [layer, word, head, query, key]
-    each, at = np.arange(len(tokens)), found.at
-    visible = sees.numpy()[each, at]
-    even = (visible & found.keys).sum(axis=1) / visible.sum(axis=1)
-    paid = (pattern.numpy()[:, each, :, at] * found.keys[:, None, None]).sum(axis=3)
-    before = _said(run, model, found, [])
+    index, at = np.arange(len(tokens)), places.at
+    visible = sees.numpy()[index, at]
+    even = (visible & places.keys).sum(axis=1) / visible.sum(axis=1)
+    paid = (pattern.numpy()[:, index, :, at] * places.keys[:, None, None]).sum(axis=3)
+    before = _said(run, model, places, [])
     layers, heads = range(pattern.shape[0]), range(pattern.shape[2])
     every = [(layer, head) for layer in layers for head in heads]
     rows = []
     for name, blind in [*((f"L{n}H{h}", [(n, h)]) for n, h in every), (ALL, every)]:
-        own = np.mean([paid[:, layer, head] for layer, head in blind], axis=0)
+        weights = np.mean([paid[:, layer, head] for layer, head in blind], axis=0)
         moved, other = (
-            _divergence(before, _said(run, model, places, blind)) for places in (found, others)
+            _divergence(before, _said(run, model, some, blind)) for some in (places, others)
         )
-        row: dict[str, object] = {"head": name, "choice": float(own[::2].mean())}
+        row: dict[str, object] = {"head": name, "choice": float(weights[::2].mean())}
         for names, values in (
-            (("attention", "low", "high"), own),
+            (("attention", "low", "high"), weights),
             (("effect", "effect_low", "effect_high"), moved),
             (("beyond", "beyond_low", "beyond_high"), moved - other),
         ):
             row |= dict(zip(names, map(float, bootstrap_mean(values[1::2])), strict=True))
-        rows.append(row | {"even": float(even[1::2].mean()), "places": len(own[1::2])})
+        rows.append(row | {"even": float(even[1::2].mean()), "places": len(weights[1::2])})
     return rows
 
 
@@ -158,17 +158,17 @@ def _divergence(
 
 @torch.no_grad()
 def _said(
-    run: Run, model: LanguageModel, found: Places, blind: Sequence[tuple[int, int]]
+    run: Run, model: LanguageModel, places: Places, blind: Sequence[tuple[int, int]]
 ) -> Float[np.ndarray, "word d_vocab"]:
     """The log-probabilities of the next token at each place, if some heads cannot look."""
-    rows, at = torch.arange(len(found.at)), torch.as_tensor(found.at)
-    keys = torch.as_tensor(found.keys)
+    rows, at = torch.arange(len(places.at)), torch.as_tensor(places.at)
+    keys = torch.as_tensor(places.keys)
 
     def hide(pattern: Tensor, hook: object, heads: list[int]) -> Tensor:
         pattern = pattern.clone()
         for head in heads:
-            own = pattern[rows, head, at].masked_fill(keys, 0.0)
-            pattern[rows, head, at] = own / own.sum(dim=-1, keepdim=True).clamp_min(1e-12)
+            kept = pattern[rows, head, at].masked_fill(keys, 0.0)
+            pattern[rows, head, at] = kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-12)
         return pattern
 
     hooks: list[tuple[str | Callable[..., Any], Callable[..., Any]]] = [
@@ -178,7 +178,7 @@ def _said(
         )
         for layer in sorted({layer for layer, _ in blind})
     ]
-    logits = model.run_with_hooks(torch.as_tensor(found.words.tokens), fwd_hooks=hooks)[rows, at]
+    logits = model.run_with_hooks(torch.as_tensor(places.words.tokens), fwd_hooks=hooks)[rows, at]
     return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
 
 
@@ -205,8 +205,8 @@ def decides(run: Run, found: Places) -> float:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What the head that half of the places choose pays, beside even attention and the untrained
-    network's own such head; and what it matters, beside as many other symbols."""
+    """The attention of the head that half of the places choose, beside even attention and the
+    untrained network's own such head; and what it matters, beside as many other symbols."""
     best, other = (_most(table, model) for model in ("trained", "untrained"))
     (together,) = table[(table["model"] == "trained") & (table["head"] == ALL)].to_dict("records")
     moves, all_move = (

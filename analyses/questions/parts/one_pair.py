@@ -86,10 +86,10 @@ def chart(table: pd.DataFrame, parts: list[str]) -> ChartType:
     )
     drawn: dict[str, ChartType] = {}
     for part in parts:
-        own = rows[rows["part"] == part]
-        auroc = own["auroc"].iloc[0]
+        cells = rows[rows["part"] == part]
+        auroc = cells["auroc"].iloc[0]
         drawn[part if pd.isna(auroc) else f"{part}: {auroc:.2f}"] = heat(
-            own,
+            cells,
             named(alt.X, "reads"),
             named(alt.Y, "place"),
             ["place", "reads", *figures("value")],

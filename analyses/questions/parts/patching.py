@@ -103,13 +103,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = table[["model", *PLACE, "symbol", *EFFECTS]]
     changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
     top = _top(table[table["model"] == "trained"])
-    found = ({} if top is None else {"top_site": site_name(top.to_dict())}) | {
+    findings = ({} if top is None else {"top_site": site_name(top.to_dict())}) | {
         "word": list(word),
         "counterfactuals": [list(other) for other in others],
         "changed_positions": changed,
         "in_language": language.contains(word) if isinstance(language, FormalLanguage) else None,
     }
-    return Answer(table, findings=plain(found))
+    return Answer(table, findings=plain(findings))
 
 
 def _with_halves(table: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def _corrupted_words(language: Language, word: Word, options: Options) -> list[W
     """The words to compare with: the one that was asked for, or counterfactuals.
 
     Raises:
-        UserError: as ``analyse``.
+        UserError: see ``analyse``.
     """
     if options.corrupted is None:
         return counterfactuals(language, word, options.pairs, options.seed)
@@ -157,7 +157,7 @@ def _metric(
 
 
 def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
-    """What is patched: the stream or the states, what each part writes, and the heads.
+    """The components to patch: the stream or the states, what each part writes, and the heads.
 
     On a residual stream the end of a layer is the beginning of the next, so it is not patched
     again. The states of a recurrent layer are more than its output, since the next position goes on
@@ -210,21 +210,21 @@ def _claims(answer: Answer) -> list[Claim]:
     place at which the words differ are no control: in a causal network they carry nothing whatever
     was learned. So the median is over the sites from there on, or from the chosen one on.
     """
-    found, sides = answer.findings, dict(iter(answer.table.groupby("model")))
-    own = sides["trained"]
-    top, other = _top(own), _top(sides["untrained"])
+    facts, sides = answer.findings, dict(iter(answer.table.groupby("model")))
+    rows = sides["trained"]
+    top, other = _top(rows), _top(sides["untrained"])
     if top is None or other is None:
-        said = "The network does not tell this word from the others"
-        reason, words = "So no activation carries a difference.", len(found["counterfactuals"])
-        return [Claim(said, None, None, None, words, "others", unweighed=reason)]
+        finding = "The network does not tell this word from the others"
+        reason, words = "So no activation carries a difference.", len(facts["counterfactuals"])
+        return [Claim(finding, None, None, None, words, "others", unweighed=reason)]
     sign, pairs = np.sign(top["choice"]) or 1.0, int(top["judged_pairs"])
     low, high = sorted(sign * top[end] for end in ("judged_low", "judged_high"))
     place = "" if top["position"] < 0 else f" ({top['symbol']})"
-    there = own["position"] >= min(*found["changed_positions"], top["position"])
-    alike = own[there & (own["component"] == top["component"])].drop(top.name)
+    there = rows["position"] >= min(*facts["changed_positions"], top["position"])
+    alike = rows[there & (rows["component"] == top["component"])].drop(top.name)
     return [
         Claim(
-            f"Patching {found['top_site']}{place} carries {{}} of the difference between this word "
+            f"Patching {facts['top_site']}{place} carries {{}} of the difference between this word "
             "and others",
             sign * top["judged"],
             low,
@@ -321,7 +321,7 @@ def chart(result: Answer) -> ChartType:
 
 
 def said_chart(table: pd.DataFrame) -> ChartType:
-    """What some runs say: a matrix for each, positions across and next tokens down.
+    """The answers of some runs: a matrix for each, positions across and next tokens down.
 
     Args:
         table: columns run, place, token, probability.

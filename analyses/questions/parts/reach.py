@@ -1,4 +1,4 @@
-"""How far back does a model reach? Influence by distance, and the steps on the way."""
+"""The reach of a model back in a word: influence by distance, and the steps on the way."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def words_of(run: Run, count: int, length: int, seed: int) -> Int[Tensor, "word 
     """Different words of one length, BOS first; in the language or not.
 
     Args:
-        length: in symbols; 0 takes the longest of the training window, at most ``LONGEST``.
+        length: their length in symbols; 0 takes the longest of the training window, at most
+            ``LONGEST``.
 
     Raises:
         UserError: the language has too few such words.
@@ -84,21 +85,21 @@ def reach(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFram
         farthest is the largest distance with any influence at all.
 
     Raises:
-        UserError: as ``words_of``.
+        UserError: see ``words_of``.
     """
     tokens = words_of(run, options.count, options.length, options.seed)
     way = steps(run.untrained().double(), tokens[0, 1:])
     rows: list[dict[str, object]] = []
     for name, network in models_of(run, progress):
-        each = influence(network.double(), tokens, logit_at(END_ID))
-        each = each[:, :0:-1]  # without BOS, the last symbol first
-        rates = dict(zip(RATES, (*decay(each), way.path_length, way.sequential), strict=True))
-        rates["farthest"] = int(np.flatnonzero(each.any(axis=0))[-1])
+        norms = influence(network.double(), tokens, logit_at(END_ID))
+        norms = norms[:, :0:-1]  # without BOS, the last symbol first
+        rates = dict(zip(RATES, (*decay(norms), way.path_length, way.sequential), strict=True))
+        rates["farthest"] = int(np.flatnonzero(norms.any(axis=0))[-1])
         about = {"architecture": run.config.model.architecture, "model": name}
-        for distance, values in enumerate(np.stack(bootstrap_mean(each)).T.tolist()):
+        for distance, values in enumerate(np.stack(bootstrap_mean(norms)).T.tolist()):
             row: dict[str, object] = about | {"distance": distance}
             row |= dict(zip(("influence", "low", "high"), values, strict=True))
-            rows.append(row | {"words": len(each)} | rates)
+            rows.append(row | {"words": len(norms)} | rates)
     return pd.DataFrame(rows).astype({"path_length": "Int64"})
 
 
@@ -115,8 +116,8 @@ def steps_by_length(run: Run) -> pd.DataFrame:
     config = run.config.model
     model = run.untrained().double()
     some = [n for n in STEPS_AT if config.positions != "learned" or n <= config.n_ctx]
-    found = [(n, steps(model, example_tokens(model, n)[0])) for n in some]
-    rows = [(n, way.path_length, way.sequential) for n, way in found]
+    ways = [(n, steps(model, example_tokens(model, n)[0])) for n in some]
+    rows = [(n, way.path_length, way.sequential) for n, way in ways]
     table = pd.DataFrame(rows, columns=["positions", "path length", "sequential steps"])
     return table.astype({"path length": "Int64"})
 
@@ -126,38 +127,38 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     equal for all distances."""
     rows = [
         {"model": model}
-        | {"one_back": own["influence"].iloc[1], "first": own["influence"].iloc[-1]}
-        | own.iloc[0][["farthest", *RATES, "words"]].to_dict()
-        for model, own in table.groupby("model", sort=False)
+        | {"one_back": part["influence"].iloc[1], "first": part["influence"].iloc[-1]}
+        | part.iloc[0][["farthest", *RATES, "words"]].to_dict()
+        for model, part in table.groupby("model", sort=False)
     ]
     return pd.DataFrame(rows).astype({"path_length": "Int64"})
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What training changed of the slope of the log of the influence; the interval is of the
+    """The change by training of the slope of the log of the influence; the interval is of the
     difference of two independent rates, which is too wide for two of the same words."""
     rows = table.drop_duplicates("model").set_index("model")
-    own, before = rows.loc["trained"], rows.loc["untrained"]
-    if pd.isna(before["rate"] - own["rate"]):
-        said = "The slope of the influence is not known"
+    last, before = rows.loc["trained"], rows.loc["untrained"]
+    if pd.isna(before["rate"] - last["rate"]):
+        finding = "The slope of the influence is not known"
         reason = "Fewer than three places have any influence."
-        return [Claim(said, None, None, None, own["words"], "words", unweighed=reason)]
-    change, path = before["rate"] - own["rate"], own["path_length"]
-    down = hypot(own["rate_high"] - own["rate"], before["rate"] - before["rate_low"])
-    up = hypot(own["rate"] - own["rate_low"], before["rate_high"] - before["rate"])
+        return [Claim(finding, None, None, None, last["words"], "words", unweighed=reason)]
+    change, path = before["rate"] - last["rate"], last["path_length"]
+    down = hypot(last["rate_high"] - last["rate"], before["rate"] - before["rate_low"])
+    up = hypot(last["rate"] - last["rate_low"], before["rate_high"] - before["rate"])
     way = "no way leads" if pd.isna(path) else f"it is {path:.0f} step{'' if path == 1 else 's'}"
     return [
         Claim(
             "With each symbol further back the log of the influence changes by "
-            f"{-own['rate']:+.3f}, and training moved this by {{}}",
-            *(change, change - down, change + up, own["words"], "words", "bootstrap over words"),
+            f"{-last['rate']:+.3f}, and training moved this by {{}}",
+            *(change, change - down, change + up, last["words"], "words", "bootstrap over words"),
             controls={"no change": 0.0},
             form="+.3f",
             less=bool(change < 0),
-            doubts=[f"A line explains {own['fit']:.0%} of it."] if own["fit"] < STRAIGHT else [],
+            doubts=[f"A line explains {last['fit']:.0%} of it."] if last["fit"] < STRAIGHT else [],
             notes=[
                 "Influence is |d logit of END / d embedding|. From the first symbol to the last "
-                f"{way}, and {own['sequential']:.0f} steps must be done one after the other."
+                f"{way}, and {last['sequential']:.0f} steps must be done one after the other."
             ],
         )
     ]

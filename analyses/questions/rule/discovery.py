@@ -1,4 +1,4 @@
-"""What rule did the network learn? The automaton behind its verdicts, and the rule in words."""
+"""The rule that the network learned: the automaton behind its verdicts, and the rule in words."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 def _claims(answer: Answer) -> list[Claim]:
     """The rule, by the network's verdicts that it foretells, accepted and rejected words weighed
     alike; and by the held-out labels that it gives. Without a reliable rule, why there is none."""
-    found, (sides, count) = answer.findings, _sides(answer.findings)
-    notes, said = [found["evidence"]], found["headline"].removesuffix(".")
-    labels, reliable = _labels(found), found["status"] != "none"
-    if found["doubt"] == "chance":
+    findings, (sides, count) = answer.findings, _sides(answer.findings)
+    notes, headline = [findings["evidence"]], findings["headline"].removesuffix(".")
+    labels, reliable = _labels(findings), findings["status"] != "none"
+    if findings["doubt"] == "chance":
         return [replace(labels, notes=notes)]
-    doubts = list(_doubts(found, labels, sides)) if reliable else []
+    doubts = list(_doubts(findings, labels, sides)) if reliable else []
     if not sides:  # every word was asked while the rule was learned
-        told = f"{said}; this gives {{}} of the held-out words their right label"
-        return [replace(labels, finding=told, doubts=doubts, notes=notes)]
+        finding = f"{headline}; this gives {{}} of the held-out words their right label"
+        return [replace(labels, finding=finding, doubts=doubts, notes=notes)]
     foretold = Claim(
         "The best automaton foretells {} of the network's verdicts",
         *weighted_sum(*((1 / len(sides), side) for side in sides)),
@@ -119,61 +119,61 @@ def _claims(answer: Answer) -> list[Claim]:
         notes=notes,
     )
     if reliable:
-        foretold = replace(foretold, finding=f"{said}; this foretells {{}} of its verdicts")
-        return [foretold] if found["status"] == "counts" else [foretold, labels]
-    if found["finished"] and foretold.grade == "no better than its controls":
+        foretold = replace(foretold, finding=f"{headline}; this foretells {{}} of its verdicts")
+        return [foretold] if findings["status"] == "counts" else [foretold, labels]
+    if findings["finished"] and foretold.grade == "no better than its controls":
         return [foretold]
-    told = f"{said}; the best automaton foretells {{}} of its verdicts"
-    return [replace(foretold, finding=told, unweighed="So none is claimed.")]
+    finding = f"{headline}; the best automaton foretells {{}} of its verdicts"
+    return [replace(foretold, finding=finding, unweighed="So none is claimed.")]
 
 
-def _labels(found: Mapping[str, Any]) -> Claim:
+def _labels(findings: Mapping[str, Any]) -> Claim:
     """The share of held-out labels that the automaton gives."""
-    low, high = found["agreement_truth_interval"] or (None, None)
+    low, high = findings["agreement_truth_interval"] or (None, None)
     return Claim(
         "The best automaton gives {} of the held-out words their right label",
-        found["agreement_truth"] or 0.0,
+        findings["agreement_truth"] or 0.0,
         low,
         high,
-        found["held_out"],
+        findings["held_out"],
         "held-out words",
         "Wilson",
         {
-            "always the same answer": found["majority"],
-            "the untrained network's automaton": found["untrained"]["agreement_truth"] or np.nan,
+            "always the same answer": findings["majority"],
+            "the untrained network's automaton": findings["untrained"]["agreement_truth"] or np.nan,
         },
         ".1%",
     )
 
 
-def _sides(found: Mapping[str, Any]) -> tuple[list[tuple[float, float, float]], int]:
+def _sides(findings: Mapping[str, Any]) -> tuple[list[tuple[float, float, float]], int]:
     """The shares of the network's verdicts that are foretold, each with its interval, of both
     kinds of words as far as there are any; and the number of words."""
-    if found["status"] != "counts":
-        kinds = found["agreement_sides"].values()
-        told = [(one["agreement"], *one["interval"]) for one in kinds if one["words"]]
-        return told, found["fresh"]
-    seen = found["envelope"]
+    if findings["status"] != "counts":
+        kinds = findings["agreement_sides"].values()
+        sides = [(one["agreement"], *one["interval"]) for one in kinds if one["words"]]
+        return sides, findings["fresh"]
+    seen = findings["envelope"]
     counts = {"inside": seen["obeying"], "outside": seen["asked"] - seen["obeying"]}
-    told = [(seen[on], *wilson(round(seen[on] * n), n)) for on, n in counts.items()]
-    return told, seen["asked"]
+    sides = [(seen[on], *wilson(round(seen[on] * n), n)) for on, n in counts.items()]
+    return sides, seen["asked"]
 
 
 def _doubts(
-    found: Mapping[str, Any], labels: Claim, sides: Sequence[tuple[float, float, float]]
+    findings: Mapping[str, Any], labels: Claim, sides: Sequence[tuple[float, float, float]]
 ) -> Iterator[str]:
     """Why a rule is not told without reserve, each a sentence."""
-    if not found["finished"]:
+    if not findings["finished"]:
         yield "Learning was not finished."
-    if any(found["sensitive"].values()):
+    if any(findings["sensitive"].values()):
         yield "Another automaton wins if the bits of rules count half or twice."
-    if found["status"] != "counts" and labels.grade == "no better than its controls":
+    if findings["status"] != "counts" and labels.grade == "no better than its controls":
         yield f"{labels.strongest} gives as many held-out labels.".capitalize()
     if sides and min(share for share, *_ in sides) < RIGHT:
         yield f"Of one of the verdicts less than {RIGHT:.0%} are foretold."
-    failed = [row for row in found["near_misses"] if row["high"] < SIDE]
+    failed = [row for row in findings["near_misses"] if row["high"] < SIDE]
     if failed:
-        row = min(failed, key=lambda each: each["agree"])
+        row = min(failed, key=lambda row: row["agree"])
         yield (
             f"Of {row['words']} words {row['kind']}, of up to {row['length']} symbols, only "
             f"{row['agree']:.0%} are foretold."
@@ -223,7 +223,7 @@ def judge(model: LanguageModel) -> Accepts:
 
 
 def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
-    """What each head carries of each transition; nothing for a model without heads.
+    """Each head's part in each transition; nothing for a model without heads.
 
     It is measured on accepted lines of one length, the commonest. One changed symbol takes each of
     them out of the language.
@@ -239,8 +239,8 @@ def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[di
     length = max(sorted(set(lengths)), key=lambda n: (n > 1) * lengths.count(n))
     same = [word for word in inside if len(word) == length]
     pairs = moving_pairs(dfa, vocabulary.symbols, same, most=PAIRS, seed=options.seed)
-    moves = [move for move, found in pairs.items() for _ in found]
-    words = [pair for found in pairs.values() for pair in found]
+    moves = [move for move, group in pairs.items() for _ in group]
+    words = [pair for group in pairs.values() for pair in group]
     if not words:
         return []
     moving, partner = (
@@ -270,16 +270,16 @@ NUMBERS = {
 def _headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value."""
     rows: list[tuple[str, str, float | None]] = []
-    for model, found in (
+    for model, findings in (
         ("trained", result.findings),
         ("untrained", result.findings["untrained"]),
     ):
-        rows.append((model, "reliable rule", found["status"] != "none"))
-        rows.append((model, "shape and equations", found["status"] == "counts"))
-        if seen := found.get("envelope"):
+        rows.append((model, "reliable rule", findings["status"] != "none"))
+        rows.append((model, "shape and equations", findings["status"] == "counts"))
+        if seen := findings.get("envelope"):
             rows.append((model, "equations: words that obey accepted", seen["inside"]))
             rows.append((model, "equations: other words rejected", seen["outside"]))
-        rows += [(model, said, found[name]) for name, said in NUMBERS.items()]
+        rows += [(model, label, findings[name]) for name, label in NUMBERS.items()]
     return numbers(rows)
 
 

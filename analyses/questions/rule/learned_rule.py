@@ -35,9 +35,9 @@ from interp.automata.words_near import words_like, words_near
 from interp.statistics import wilson
 
 WAYS = 500
-"""So many words longer than the lines are asked at most where an automaton may count."""
+"""The most words longer than the lines that are asked where an automaton may count."""
 FRESH = 1000
-"""Added to the seed of the words that test an automaton which was learned from others."""
+"""The number added to the seed for words that test an automaton which was learned from others."""
 
 TIMES = (1, 2, 4)
 """Near misses are as long as the longest words of the search, and so many times as long."""
@@ -58,7 +58,7 @@ def learned(
         symbols: the alphabet.
         lines: they choose between the hypotheses.
         held: lines on which the rule is judged.
-        options: how hard to look.
+        options: the bounds of the search.
         room: the length of the longest word that the network can read; None if any will do.
     """
     search = Search(options.words, options.max_states, options.queries, options.seed)
@@ -99,9 +99,9 @@ def claim_of(about: dict[str, Any], dfa: DFA, symbols: tuple[str, ...]) -> Claim
     """The rule that is told: the automaton; if the network counts, its shape and equations."""
     if about["status"] != "counts":
         return Claim(dfa, symbols)
-    told = about["envelope"]
-    equations = (Constraint(tuple(weights), last) for *weights, last in told["equations"])
-    return Claim(rebuilt(told["dfa"], symbols), symbols, tuple(equations))
+    fields = about["envelope"]
+    equations = (Constraint(tuple(weights), last) for *weights, last in fields["equations"])
+    return Claim(rebuilt(fields["dfa"], symbols), symbols, tuple(equations))
 
 
 def shared(right: int, count: int) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def near_rule(
 def _grown(
     dfa: DFA, induction: Induction, symbols: Sequence[str], longest: int, rule: str | None
 ) -> dict[str, Any]:
-    """How the states grow with the words: of the automaton, or of the one without tolerance, if
-    only that one grows to the end. What is left unexplained may be all that is beyond a count."""
+    """The growth of the states with the words: of the automaton, or of the one without tolerance,
+    if only that one grows to the end. The unexplained rest may be all that is beyond a count."""
     shown, strict = dfa, induction.strict
     if strict and strict.complete and not counts_on(dfa, symbols, longest):
         shown = strict.dfa if counts_on(strict.dfa, symbols, longest) else dfa
@@ -248,14 +248,14 @@ def _beyond_regular(
     Empty where no equations are found, or where an automaton does better on the lines.
     """
     teacher = induction.teacher
-    found = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
-    if found is None:
+    hull = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
+    if hull is None:
         return {}
-    wrong = int((found.obeyed(lines.words, symbols) != lines.labels).sum())
-    if about["status"] != "none" and not (found.holds and wrong <= about["wrong"]):
+    wrong = int((hull.obeyed(lines.words, symbols) != lines.labels).sum())
+    if about["status"] != "none" and not (hull.holds and wrong <= about["wrong"]):
         return {}
-    if not found.holds:
-        return {"envelope": envelope_fields(found)}
+    if not hull.holds:
+        return {"envelope": envelope_fields(hull)}
     longest = max(len(word) for word in lines.words)
     growing = {}
     for length in sorted({max(2, longest // 4), max(2, longest // 2), longest}):
@@ -268,10 +268,10 @@ def _beyond_regular(
                 "queries": "an unknown number of",
             }[learned.ended]
     return {
-        "envelope": envelope_fields(found),
+        "envelope": envelope_fields(hull),
         "states_by_length": growing,
         "status": "counts",
         "doubt": None,
-        "rule": counted(found),
+        "rule": counted(hull),
         "wrong": wrong,
     }

@@ -1,4 +1,4 @@
-"""What the lab says of an automaton: as data, with the evidence for it, and in words."""
+"""The description of an automaton: as data, with the evidence for it, and in words."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def as_data(dfa: DFA, symbols: Sequence[str]) -> dict[str, Any]:
 
 
 def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
-    """How a rule does on lines that neither the network nor the choice of the rule has seen."""
+    """A rule's answers on lines that neither the network nor the choice of the rule has seen."""
     answers, count = verdicts_of(dfa, held.words), len(held.words)
     right = int((answers == held.labels).sum())
     majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
@@ -272,53 +272,53 @@ def rule_said(found: dict[str, Any]) -> str:
     )
 
 
-def _agreed(found: dict[str, Any]) -> str:
-    """How far automaton and network agree on words that were not asked before."""
-    if not found["fresh"]:
+def _agreed(about: dict[str, Any]) -> str:
+    """The agreement of automaton and network on words that were not asked before."""
+    if not about["fresh"]:
         return "every word that could be asked was asked while it was learned"
-    low, high = found["agreement_interval"]
+    low, high = about["agreement_interval"]
     sides = [
         f"on {one['agreement']:.2%} of the {one['words']} that the network {does}"
-        for does, one in zip(("accepts", "rejects"), found["agreement_sides"].values(), strict=True)
+        for does, one in zip(("accepts", "rejects"), about["agreement_sides"].values(), strict=True)
         if one["words"]
     ]
     return (
-        f"it agrees with the network on {found['agreement']:.2%} of {found['fresh']} words that "
+        f"it agrees with the network on {about['agreement']:.2%} of {about['fresh']} words that "
         f"were not asked before (95% interval {low:.2%} to {high:.2%}; {', '.join(sides)})"
     )
 
 
-def _rule_evidence(found: dict[str, Any]) -> str:
-    """What speaks for a reliable rule, and how far it goes."""
-    truth = f"with the held-out labels on {_per_cent(found['agreement_truth'])}"
-    said = f"{found['n_states']} states; {_agreed(found)}, {truth} of {found['held_out']}."
-    if found["way"] == "families":
-        said += " The rule was found at the lines' own lengths; at others the network behaves "
-        said += "differently."
-    if found["way"] == "lines":
-        said += " It was learned from words like the lines. Of words unlike them it says nothing."
-    if not found["finished"]:
-        said += f" Not finished: {found['queries']} words were asked, and some tests are left. A "
-        said += "larger --queries may give another automaton."
-    if found["is_the_language"]:
-        said += " This is exactly the language's own automaton."
-    if found["wrong"]:
-        noise = found["wrong"] / found["lines"]
-        said += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
-        said += "they share nothing that sets them apart from the others "
-        said += f"(p = {found['leftovers']['p']:.2g})."
-    if found["mistaken"]:
-        said += (
-            f" In at least {found['mistaken']} of them the network gives the line's label: there "
+def _rule_evidence(about: dict[str, Any]) -> str:
+    """The evidence for a reliable rule, and how far it goes."""
+    truth = f"with the held-out labels on {_per_cent(about['agreement_truth'])}"
+    text = f"{about['n_states']} states; {_agreed(about)}, {truth} of {about['held_out']}."
+    if about["way"] == "families":
+        text += " The rule was found at the lines' own lengths; at others the network behaves "
+        text += "differently."
+    if about["way"] == "lines":
+        text += " It was learned from words like the lines. Of words unlike them it says nothing."
+    if not about["finished"]:
+        text += f" Not finished: {about['queries']} words were asked, and some tests are left. A "
+        text += "larger --queries may give another automaton."
+    if about["is_the_language"]:
+        text += " This is exactly the language's own automaton."
+    if about["wrong"]:
+        noise = about["wrong"] / about["lines"]
+        text += f" {about['wrong']} of {about['lines']} lines ({noise:.1%}) contradict it; "
+        text += "they share nothing that sets them apart from the others "
+        text += f"(p = {about['leftovers']['p']:.2g})."
+    if about["mistaken"]:
+        text += (
+            f" In at least {about['mistaken']} of them the network gives the line's label: there "
         )
-        said += "the rule is wrong, or the network knows the line by heart."
-    if found["counting"]:
-        said += " Its states grow with the words to the end of the lines' lengths "
-        said += f"({steps(found['growth'])}). {_longer(found) or 'No longer word could be asked.'}"
-    if any(found["sensitive"].values()):
-        said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
-        said += "rules count half or twice."
-    return said
+        text += "the rule is wrong, or the network knows the line by heart."
+    if about["counting"]:
+        text += " Its states grow with the words to the end of the lines' lengths "
+        text += f"({steps(about['growth'])}). {_longer(about) or 'No longer word could be asked.'}"
+    if any(about["sensitive"].values()):
+        text += " The choice hangs on the scale of the code: another automaton wins if the bits of "
+        text += "rules count half or twice."
+    return text
 
 
 def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -328,16 +328,16 @@ def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
     kinds = {row["kind"]: 0 for row in rows}
     for row in rows:
         kinds[row["kind"]] += row["words"]
-    asked = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
-    said = [f"It was also asked {asked}, of up to {rows[-1]['length']} symbols."]
+    counts = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
+    lines = [f"It was also asked {counts}, of up to {rows[-1]['length']} symbols."]
     for row in rows:
         if wrong := row["words"] - round(row["agree"] * row["words"]):
             verb = "rejects" if row["kind"] == "accepted by the rule" else "accepts"
-            said.append(
+            lines.append(
                 f"Up to {row['length']} symbols the network {verb} {wrong} of {row['words']} words "
                 f"{row['kind']}, such as {_short(row['examples'][0])}."
             )
-    return said if len(said) > 1 else [f"{said[0]} The network agrees on all of them."]
+    return lines if len(lines) > 1 else [f"{lines[0]} The network agrees on all of them."]
 
 
 def _short(word: list[str]) -> str:
@@ -347,7 +347,7 @@ def _short(word: list[str]) -> str:
 
 
 def counting(found: dict[str, Any]) -> str:
-    """What speaks for a shape and equations."""
+    """The evidence for a shape and equations."""
     seen, grows = found["envelope"], found["states_by_length"]
     return (
         f"No finite automaton fits: it grows with the words ({steps(grows)}). Of {seen['asked']} "
@@ -356,52 +356,52 @@ def counting(found: dict[str, Any]) -> str:
     )
 
 
-def _why_not(found: dict[str, Any], max_states: int) -> str:
+def _why_not(about: dict[str, Any], max_states: int) -> str:
     """Why no reliable rule was found."""
-    truth = f"{_per_cent(found['agreement_truth'])} of {found['held_out']} held-out labels"
-    best = f"The best automaton has {found['n_states']} states; {_agreed(found)}"
-    doubted = found["doubt"]
+    truth = f"{_per_cent(about['agreement_truth'])} of {about['held_out']} held-out labels"
+    best = f"The best automaton has {about['n_states']} states; {_agreed(about)}"
+    doubted = about["doubt"]
     if doubted == "no automaton":
-        said = f"No automaton of at most {max_states} states was found that agrees with the "
-        said += f"network on {1 - TOLERANCES[0]:.0%} of the words asked. {best}."
+        text = f"No automaton of at most {max_states} states was found that agrees with the "
+        text += f"network on {1 - TOLERANCES[0]:.0%} of the words asked. {best}."
     elif doubted == "too long":
-        said = f"{best}. But it takes more bits than a list of the lines of the rarer label."
+        text = f"{best}. But it takes more bits than a list of the lines of the rarer label."
     elif doubted == "chance":
-        said = f"The best automaton ({found['n_states']} states) is right on {truth}; always "
-        said += f"giving the same answer is right on {found['majority']:.2%}."
+        text = f"The best automaton ({about['n_states']} states) is right on {truth}; always "
+        text += f"giving the same answer is right on {about['majority']:.2%}."
     elif doubted == "fitted":
-        said = f"{best}. But it is right on {truth}, and of the {found['lines']} lines that it was "
-        said += f"fitted to {found['wrong']} contradict it: it does not hold beyond these lines."
+        text = f"{best}. But it is right on {truth}, and of the {about['lines']} lines that it was "
+        text += f"fitted to {about['wrong']} contradict it: it does not hold beyond these lines."
     elif doubted == "one side":
-        said = f"{best}. So it does not tell both what the network accepts and what it rejects."
+        text = f"{best}. So it does not tell both what the network accepts and what it rejects."
     elif doubted == "exceptions":
-        said = f"{best}, with {truth}. But the lines that contradict it are not noise: "
-        said += f"{found['leftovers']['feature']}."
+        text = f"{best}, with {truth}. But the lines that contradict it are not noise: "
+        text += f"{about['leftovers']['feature']}."
     else:
-        whole = f"it takes {found['growth_of']} to leave nothing unexplained, and these"
-        grow = "its states" if found["growth_of"] == found["n_states"] else whole
-        said = f"{best}. But {grow} grow with the words to the end of the lines' lengths "
-        said += f"({steps(found['growth'])}). The network may count, and then no automaton is "
-        said += "right on longer words."
-    if not found["finished"]:
-        said = (
-            f"Not finished: learning ended when the network had been asked {found['queries']} "
+        whole = f"it takes {about['growth_of']} to leave nothing unexplained, and these"
+        grow = "its states" if about["growth_of"] == about["n_states"] else whole
+        text = f"{best}. But {grow} grow with the words to the end of the lines' lengths "
+        text += f"({steps(about['growth'])}). The network may count, and then no automaton is "
+        text += "right on longer words."
+    if not about["finished"]:
+        text = (
+            f"Not finished: learning ended when the network had been asked {about['queries']} "
             "words. This says nothing of the network; ask again with a larger --queries. "
             f"{best}."
         )
-    if found["doubt"] == "counting":
-        said += f" {_longer(found)}"
-    return said
+    if about["doubt"] == "counting":
+        text += f" {_longer(about)}"
+    return text
 
 
-def _longer(found: dict[str, Any]) -> str:
+def _longer(about: dict[str, Any]) -> str:
     """Agreement of automaton and network on words longer than the lines; "" if none was asked."""
-    if not found["longer"]:
+    if not about["longer"]:
         return ""
-    low, high = found["agreement_longer_interval"]
+    low, high = about["agreement_longer_interval"]
     return (
-        f"On {found['longer']} words longer than the lines it agrees with the network on "
-        f"{found['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
+        f"On {about['longer']} words longer than the lines it agrees with the network on "
+        f"{about['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
     )
 
 
@@ -411,6 +411,6 @@ def _per_cent(share: float | None) -> str:
 
 
 def steps(states_by_length: dict[str, str]) -> str:
-    """How the automaton grows, in words."""
+    """The growth of the automaton, in words."""
     parts = [f"{states} states up to {n} symbols" for n, states in states_by_length.items()]
     return ", ".join(parts)

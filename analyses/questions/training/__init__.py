@@ -1,1 +1,1 @@
-"""What training did to a run."""
+"""The effects of training on a run."""

@@ -71,8 +71,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         exact, right, loss = judge(model, language, sample, objective)
         length = sample.words.lengths
         parts.append(pd.DataFrame([{"step": step, "kind": "loss", "value": loss}]))
-        found = {"recognition": right, "exact": np.where(sample.labels, exact, np.nan)}
-        for kind, values in found.items():
+        shares = {"recognition": right, "exact": np.where(sample.labels, exact, np.nan)}
+        for kind, values in shares.items():
             if kind == "recognition" or not objective.verdict_alone:
                 by = pd.Series(values.astype(float)).groupby(length).mean().dropna()
                 rows = pd.DataFrame({"length": by.index, "value": by.to_numpy()})
@@ -123,7 +123,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     """
     curves = by_step(table)
     before = _best_at(table, table["step"].min()).set_index("target")["value"]
-    found: dict[str, dict[str, Any]] = {
+    by_curve: dict[str, dict[str, Any]] = {
         str(name): {
             "there": reached(rows),
             "first": float(before.get(rows["target"].iloc[0], rows["value"].iloc[0])),
@@ -135,21 +135,21 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     main = next(
         (row.curve for row in names.itertuples() if "-" in row.target), names["curve"].iloc[0]
     )
-    task = "exact" if "exact" in found else "recognition"
-    return {"main": main, "task": task, "curves": found}
+    task = "exact" if "exact" in by_curve else "recognition"
+    return {"main": main, "task": task, "curves": by_curve}
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """What training added to the score of a probe of the main variable; before and after it is read
-    at the site that other words chose."""
-    found, table = answer.findings, answer.table
-    target = found["main"].partition(" (")[0]
+    """The gain by training in the score of a probe of the main variable; before and after it is
+    read at the site that other words chose."""
+    facts, table = answer.findings, answer.table
+    target = facts["main"].partition(" (")[0]
     first, last = (
         _best_at(table, step).set_index("target").loc[target]
         for step in (table["step"].min(), table["step"].max())
     )
     sides = (tuple(row[["value", "low", "high"]]) for row in (last, first))
-    task, what = found["curves"][found["task"]], TASKS[found["task"]]
+    task, what = facts["curves"][facts["task"]], TASKS[facts["task"]]
     return [
         Claim(
             f"Training raised the {last['metric']} of a linear probe of {target} by {{}}",
@@ -161,7 +161,7 @@ def _claims(answer: Answer) -> list[Claim]:
             "+.3f",
             notes=[
                 f"It was {first['value']:.3f} at {first['site']} before the first step, and is "
-                f"{last['value']:.3f} at {last['site']}, {_when(found['curves'][found['main']])}. "
+                f"{last['value']:.3f} at {last['site']}, {_when(facts['curves'][facts['main']])}. "
                 f"{task['last']:.1%} of the {what} are right, {_when(task)}. One training gives no "
                 "interval of steps."
             ],
@@ -170,7 +170,7 @@ def _claims(answer: Answer) -> list[Claim]:
 
 
 TASKS = {"exact": "whole words", "recognition": "verdicts"}
-"""What a model is asked for, in words."""
+"""The tasks of a model, in words."""
 
 
 def _when(curve: Mapping[str, Any]) -> str:
@@ -200,9 +200,9 @@ def chart(result: Answer) -> ChartType:
     x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False).axis(values=marked)
     y = alt.Y("value:Q", title=None).scale(domain=[0, 1], clamp=True).axis(tickCount=3)
     tips: list[str | alt.Tooltip] = ["step", "curve", *figures("value")]
-    own = alt.Chart(task).encode(x=x, y=y, tooltip=tips).mark_line(color=QUIET, strokeDash=[5, 3])
+    line = alt.Chart(task).encode(x=x, y=y, tooltip=tips).mark_line(color=QUIET, strokeDash=[5, 3])
     drawn: dict[str, ChartType] = {
-        str(name): own + curve(rows, x, y, tips, alt.value(TRAINED), ends=None, size=20)
+        str(name): line + curve(rows, x, y, tips, alt.value(TRAINED), ends=None, size=20)
         for name, rows in curves.dropna(subset=["target"]).groupby("curve", sort=False)
     }
     drawn["loss on fresh words"] = curve(
@@ -214,7 +214,7 @@ def chart(result: Answer) -> ChartType:
         ends=None,
         size=20,
     )
-    sized = ((name, each.properties(width=250, height=110)) for name, each in drawn.items())
+    sized = ((name, panel.properties(width=250, height=110)) for name, panel in drawn.items())
     return panels(sized, columns=3).configure_title(fontSize=13, anchor="start")
 
 

@@ -44,7 +44,7 @@ def by_layer(
     Args:
         steps: the checkpoints, ascending.
         count: words of the training window.
-        seed: of the words.
+        seed: seed of the sampled words.
 
     Columns: step, layer, gradient (Euclidean norm of the gradient of the layer's weights),
     entropy and passed (of the softmax, as ``interp.training.gradients.Softmax``; NaN without

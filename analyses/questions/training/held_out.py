@@ -26,9 +26,9 @@ class HeldOut:
     """A batch of words.
 
     Attributes:
-        words: as the objective takes them.
-        batch: with what the teacher says about them.
-        loss: of logits, in nats per answer.
+        words: the words, as the objective takes them.
+        batch: the same words, with what the teacher says about them.
+        loss: the loss of logits, in nats per answer.
     """
 
     words: Words

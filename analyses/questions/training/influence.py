@@ -31,11 +31,11 @@ DATAMODEL, ANOTHER_SEED = "datamodel", "another seed"
 RETRAINED = "retrained"
 RANDOM_DRAWS = 20
 APART = 1000
-"""What is added to a run's seed for the trainings of another seed."""
+"""The number added to a run's seed for the trainings of another seed."""
 COLUMNS = ("part", "model", "method", "measure", "value", "low", "high")
 
 
-def _influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
+def _influence(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
     """Table: one row per part, model, method and measure, with value, low and high (95%; NaN where
     one training tells no spread).
 
@@ -58,26 +58,26 @@ def _influence(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: the run was fine-tuned.
     """
-    words, lines = target_words(run, asked.targets), lines_of(run)
-    shortcut = Shortcut.of(run, asked.culprits, asked.seed)
+    words, lines = target_words(run, options.targets), lines_of(run)
+    shortcut = Shortcut.of(run, options.culprits, options.seed)
     verdicts = can_be_turned(run)
     steps = [step for step in run.steps() if step <= run.step]
-    told = _Told(
+    tally = _Told(
         progress,
-        2 * asked.subsets
+        2 * options.subsets
         + len(steps) * (1 + verdicts + bool(shortcut))
         + (removals(2 * len(METHODS)) if shortcut else 0),
     )
-    kept = halves(len(lines), asked.subsets, asked.seed)
-    own = margins_after(run, asked, kept, told)
-    other = margins_after(run, asked, kept, told, seed=run.config.seed + APART)
-    training = Training(run, steps, [run.model(step) for step in steps], lines, asked.seed)
-    found = training.influences(lambda model: margins_of_each(run, model, words), told.checkpoint)
-    rows = held_out_rows(own, other, found, kept, asked.seed)
+    kept = halves(len(lines), options.subsets, options.seed)
+    margins = margins_after(run, options, kept, tally)
+    other = margins_after(run, options, kept, tally, seed=run.config.seed + APART)
+    training = Training(run, steps, [run.model(step) for step in steps], lines, options.seed)
+    scores = training.influences(lambda model: margins_of_each(run, model, words), tally.checkpoint)
+    rows = held_out_rows(margins, other, scores, kept, options.seed)
     if verdicts:
-        rows += turned_rows(run, asked, words, told.checkpoint)
+        rows += turned_rows(run, options, words, tally.checkpoint)
     if shortcut is not None:
-        rows += shortcut_rows(run, asked, shortcut, told.checkpoint, told)
+        rows += shortcut_rows(run, options, shortcut, tally.checkpoint, tally)
     table = pd.DataFrame(rows, columns=COLUMNS)
     findings = {"lines": len(lines), "words": len(words), "trainings": len(kept)}
     return Answer(table, findings=findings)
@@ -93,16 +93,16 @@ def held_out_rows(
     """The linear datamodelling score of each method, and of its controls.
 
     Args:
-        said: what the trainings on these lines came to.
-        other: the same with another seed.
+        said: the targets' margins after the trainings on these lines.
+        other: the margins with another seed.
     """
     targets = said.shape[1]
-    expected = {key: predicted(each[:targets], kept) for key, each in found.items()}
+    expected = {key: predicted(matrix[:targets], kept) for key, matrix in found.items()}
     expected[RETRAINED, DATAMODEL] = datamodel(said, kept)
     expected[RETRAINED, ANOTHER_SEED] = other
     rows: list[Row] = [
-        (HELD_OUT, model, method, LDS, *lds_interval(said, each, seed=seed))
-        for (model, method), each in expected.items()
+        (HELD_OUT, model, method, LDS, *lds_interval(said, sums, seed=seed))
+        for (model, method), sums in expected.items()
     ]
     rng = np.random.default_rng([seed, 4])
     drawn = rng.standard_normal((RANDOM_DRAWS * targets, kept.shape[1]))

@@ -1,4 +1,4 @@
-"""How curved is the loss around the weights, and what does it look like there?"""
+"""The loss around the weights: its curvature, and a picture of it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Curvature:
     """The curvature of the loss at a model's weights.
 
     Attributes:
-        loss: there, in nats per answer.
+        loss: the loss at the weights, in nats per answer.
         mean: second derivative along filter-normalised random directions, mean over directions.
         low, high: its 95% interval over directions (Student's).
-        directions: their number.
-        largest: the largest of them.
+        directions: the number of directions.
+        largest: the largest second derivative among them.
         sharpest: the largest eigenvalue of the matrix of second derivatives.
     """
 
@@ -96,7 +96,7 @@ def bends(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """What training did to the curvature along random directions."""
+    """The change by training of the curvature along random directions."""
     now, start = table[table["kind"] == "curvature"].to_dict("records")
     ends = ((row["mean"], row["low"], row["high"]) for row in (now, start))
     less = now["mean"] < start["mean"]

@@ -48,13 +48,13 @@ SILENCE = (
     "No line had any influence by this method: there is nothing to put in order.",
     "No label is known to be wrong: whatever stands first may be a false alarm.",
 )
-"""What is said where nothing is claimed: for a word; of suspects."""
+"""The sentences where nothing is claimed: for a word; for suspects."""
 TARGETS = 40
 """Words that are no lines, by which harm is measured."""
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """What is said of a list: of the lines for a word, or of suspects."""
+    """The claims about a list: about the lines for a word, or about suspects."""
     word, method = answer.findings["word"], answer.findings["method"]
     if word is None:
         return drawn_lines.of_labels(answer.table, method)

@@ -1,4 +1,4 @@
-"""How far is the loss above the least that there can be, and what did the training cost?"""
+"""The loss above the least that there can be, and the cost of the training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPERATIONS = 6
 
 
 def shares_of(run: Run, language: FormalLanguage) -> Float[np.ndarray, " longest_plus_1"]:
-    """How likely a training word of the language has each length."""
+    """The probability that a training word of the language has each length."""
     return language.length_shares(language.lengths(run.config.max_n), run.config.spread)
 
 
@@ -56,9 +56,9 @@ def loss(run: Run) -> dict[str, float | None]:
     if truth is None:
         nats = float(held.loss(logits))
     else:
-        said = logits.double().log_softmax(dim=-1).numpy()
+        logprobs = logits.double().log_softmax(dim=-1).numpy()
         inside = held.inside.numpy()
-        entropy, excess = (float(each[inside].mean()) for each in entropy_and_kl(truth, said))
+        entropy, excess = (float(x[inside].mean()) for x in entropy_and_kl(truth, logprobs))
         nats = entropy + excess
     drawn = TrainedWords(run.config, run.language, run.step)
     parameters = sum(tensor.numel() for tensor in model.state_dict().values())
@@ -70,8 +70,8 @@ def loss(run: Run) -> dict[str, float | None]:
 
 
 def _truth_of(run: Run, held: HeldOut) -> Float[np.ndarray, "batch pos d_vocab"] | None:
-    """How likely each token comes next in training words; None where it is not known, or where
-    something else is taught."""
+    """The probability that each token comes next in training words; None where it is not known, or
+    where something else is taught."""
     language = run.language
     if run.config.objective != "language-model" or not isinstance(language, FormalLanguage):
         return None

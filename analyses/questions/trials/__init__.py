@@ -1,1 +1,1 @@
-"""What interventions need of a run: words, prefixes, sites, and what is right by its language."""
+"""Material of interventions on a run: words, prefixes, sites, and its language's right answers."""

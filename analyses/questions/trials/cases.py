@@ -58,13 +58,13 @@ class Drawn:
 
 def meant(found: Prefixes) -> Meaning:
     """Every value stands for itself."""
-    return tuple({value: value for value in np.unique(each).tolist()} for each in found.states.T)
+    return tuple({value: value for value in np.unique(state).tolist()} for state in found.states.T)
 
 
 def arbitrary(found: Prefixes, seed: int) -> Meaning:
     """The control: every value stands for another one, drawn at random."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 2])
-    orders = [rng.permutation(np.unique(each)).tolist() for each in found.states.T]
+    orders = [rng.permutation(np.unique(column)).tolist() for column in found.states.T]
     return tuple(dict(zip(order, [*order[1:], *order[:1]], strict=True)) for order in orders)
 
 
@@ -87,29 +87,29 @@ def drawn_cases(
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     pairs = _pairs(found, among, TRIED * count, rng, meaning or meant(found), change == "here")
     if change == "here":
-        known = [state in found.behaviours for state in pairs.states]
-        pairs = pairs[np.array(known)]
-        own = map(tuple, found.states[pairs.base].tolist())
-        behaviours = [found.behaviours[state] for state in (*own, *pairs.states)]
+        valid = [state in found.behaviours for state in pairs.states]
+        pairs = pairs[np.array(valid)]
+        bases = map(tuple, found.states[pairs.base].tolist())
+        behaviours = [found.behaviours[state] for state in (*bases, *pairs.states)]
         pairs = pairs[_balanced(rng, np.reshape(behaviours, (2, -1)).T, count)]
         futures = [
             Future((), found.allowed[None, found.states.tolist().index(list(state))])
             for state in pairs.states
         ]
     else:
-        known = [state in found.futures for state in pairs.states]
-        pairs = pairs[np.array(known) & (pairs.wanted != found.states[pairs.base]).any(axis=1)]
+        valid = [state in found.futures for state in pairs.states]
+        pairs = pairs[np.array(valid) & (pairs.wanted != found.states[pairs.base]).any(axis=1)]
         pairs = pairs[_balanced(rng, pairs.wanted, 4 * count)]
         options = [found.futures[state] for state in pairs.states]
         futures = [some[int(rng.integers(len(some)))] for some in options]
-        told = _told(run, [found.words[i] for i in pairs.base], futures)
-        kept = np.flatnonzero(told)[:count]
+        mask = _told(run, [found.words[i] for i in pairs.base], futures)
+        kept = np.flatnonzero(mask)[:count]
         pairs, futures = pairs[kept], [futures[i] for i in kept]
     return _cases(run, model, found, pairs, futures, change) if len(pairs.base) else None
 
 
 def _pairs(
-    found: Prefixes,
+    prefixes: Prefixes,
     among: Int[np.ndarray, " some"],
     count: int,
     rng: np.random.Generator,
@@ -117,19 +117,19 @@ def _pairs(
     any_length: bool,
 ) -> Drawn:
     """Sources of all states equally often; bases too, or else of the length of the source."""
-    states = np.unique(found.states[among], axis=0, return_inverse=True)[1].reshape(-1)
+    states = np.unique(prefixes.states[among], axis=0, return_inverse=True)[1].reshape(-1)
     source = _of_group(rng, states, rng.integers(states.max() + 1, size=count))
     if any_length:
         base = _of_group(rng, states, rng.integers(states.max() + 1, size=count))
     else:
-        lengths = np.unique(found.lengths[among], return_inverse=True)[1]
+        lengths = np.unique(prefixes.lengths[among], return_inverse=True)[1]
         base = _of_group(rng, lengths, lengths[source])
     base, source = among[base], among[source]
-    part = rng.integers(len(found.variables), size=count)
-    wanted = found.states[base].copy()
+    part = rng.integers(len(prefixes.variables), size=count)
+    wanted = prefixes.states[base].copy()
     for number, means in enumerate(meaning):
         rows = part == number
-        wanted[rows, number] = [means[v] for v in found.states[source[rows], number].tolist()]
+        wanted[rows, number] = [means[v] for v in prefixes.states[source[rows], number].tolist()]
     return Drawn(base, source, part, wanted)
 
 
@@ -160,8 +160,8 @@ def _told(run: Run, bases: list[Word], futures: list[Future]) -> Bool[np.ndarray
     allowed = run.language.allowed(words)[..., answers_of(run)]
     return np.array(
         [
-            bool((own[len(base) : len(base) + len(future.rest) + 1] != future.allowed)[1:].any())
-            for own, base, future in zip(allowed, bases, futures, strict=True)
+            bool((sets[len(base) : len(base) + len(future.rest) + 1] != future.allowed)[1:].any())
+            for sets, base, future in zip(allowed, bases, futures, strict=True)
         ]
     )
 
@@ -169,7 +169,7 @@ def _told(run: Run, bases: list[Word], futures: list[Future]) -> Bool[np.ndarray
 def _cases(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    prefixes: Prefixes,
     pairs: Drawn,
     futures: list[Future],
     change: Change,
@@ -177,16 +177,16 @@ def _cases(
     vocabulary, answers = run.language.vocabulary, answers_of(run)
     words = [
         vocabulary.words(
-            [(*found.words[i], *future.rest) for i, future in zip(some, futures, strict=True)]
+            [(*prefixes.words[i], *future.rest) for i, future in zip(some, futures, strict=True)]
         )
         for some in (pairs.base, pairs.source)
     ]
     base, source = (torch.as_tensor(some.tokens) for some in words)
-    first = torch.as_tensor(found.lengths[pairs.base])
+    first = torch.as_tensor(prefixes.lengths[pairs.base])
     more = torch.as_tensor([len(future.rest) for future in futures])
     if change == "here":
         first, put = (
-            model.verdict_positions(torch.as_tensor(found.lengths[some]))
+            model.verdict_positions(torch.as_tensor(prefixes.lengths[some]))
             for some in (pairs.base, pairs.source)
         )
         first, put = first[:, None], put[:, None]

@@ -45,10 +45,10 @@ def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
     def right(*hooks: tuple[str, Callable[..., Tensor]]) -> Float[np.ndarray, " batch"]:
         logits = model.run_with_hooks(truth.tokens, fwd_hooks=list(hooks))
         if objective.verdict_alone:
-            found = verdicts(model, logits, sample.words) == sample.labels
+            hits = verdicts(model, logits, sample.words) == sample.labels
         else:
-            found = objective.exact(logits, truth)
-        return found.astype(float)
+            hits = objective.exact(logits, truth)
+        return hits.astype(float)
 
     return right
 
@@ -66,11 +66,11 @@ def erasure(
     probes. The words that the model should get right are different ones.
     """
     sample = sample_window(run, words, seed)
-    known = targets(run.language, sample.words)
+    states = targets(run.language, sample.words)
     labels = {hook: site for site, hook in sites_of(model).items()}
     table = erasure_trials(
         activations(model, WordTensors.of(sample.words).tokens, list(labels)),
-        {name: known[name] for name in run.language.main_variables},
+        {name: states[name] for name in run.language.main_variables},
         np.arange(words) % 2 == 0,
         judge(run, model, asked_words(run, words // 2, seed)),
         seed,

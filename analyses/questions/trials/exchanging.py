@@ -29,15 +29,15 @@ MEASURES: Mapping[Change, str] = {
 }
 
 
-def _changes_of(run: Run, found: Prefixes) -> list[tuple[Change, ...]]:
+def _changes_of(run: Run, prefixes: Prefixes) -> list[tuple[Change, ...]]:
     """The changes that mean something in this run. Those that stand together share a subspace,
     which is trained with the first of them."""
     here: list[tuple[Change, ...]] = [("here",)]
-    if run.config.model.sees_ahead or not found.futures:
+    if run.config.model.sees_ahead or not prefixes.futures:
         return here
     if run.config.model.family.recurrent:
         return [("state",)]
-    if run.language.variables[found.variables[0]] == "category":
+    if run.language.variables[prefixes.variables[0]] == "category":
         return [*here, ("prefix",)]
     return [("read again", "here"), ("carried",), ("carried in proportion",)]
 
@@ -54,7 +54,7 @@ def interchange(
     """The rows of the experiment "interchange" in ``analyses.questions.inside.interventions``.
 
     Args:
-        models: by name; the one called "trained" has the controls.
+        models: the models by name; the one called "trained" has the controls.
         pairs: cases on which a subspace is trained.
         rank: the most dimensions that are tried for each variable.
         progress: is called before each site of each model and method.
@@ -108,11 +108,11 @@ def exchange_sites(model: LanguageModel, changes: tuple[Change, ...] = ()) -> di
 
 
 def _ranks_of(
-    rank: int, model: LanguageModel, found: Prefixes, changes: tuple[Change, ...]
+    rank: int, model: LanguageModel, prefixes: Prefixes, changes: tuple[Change, ...]
 ) -> list[int]:
     """One dimension, and the most that are wished for and that the activation has. What is carried
     is a quantity: it has one dimension."""
-    most = min(rank, model.cfg.d_model // len(found.variables))
+    most = min(rank, model.cfg.d_model // len(prefixes.variables))
     return [1] if changes[0].startswith("carried") else sorted({1, most})
 
 
@@ -128,7 +128,7 @@ def chosen(rows: pd.DataFrame) -> tuple[str, int]:
 def _split_cases(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    prefixes: Prefixes,
     changes: tuple[Change, ...],
     pairs: int,
     seed: int,
@@ -136,9 +136,9 @@ def _split_cases(
 ) -> tuple[Cases, dict[str, Cases]] | None:
     """Cases to fit, and those that test; None if there are none."""
     drawn = {
-        f"{split}: {change}": drawn_cases(run, model, found, among, change, count, seed, meaning)
+        f"{split}: {change}": drawn_cases(run, model, prefixes, among, change, count, seed, meaning)
         for split, among, count in zip(
-            ("fit", "choose", "score"), found.parts(seed), (pairs, CHOOSE, SCORE), strict=True
+            ("fit", "choose", "score"), prefixes.parts(seed), (pairs, CHOOSE, SCORE), strict=True
         )
         for change in (changes[:1] if split == "fit" else changes)
     }
@@ -148,36 +148,36 @@ def _split_cases(
 
 
 def _longer(
-    run: Run, model: LanguageModel, found: Prefixes, table: pd.DataFrame, pairs: int, seed: int
+    run: Run, model: LanguageModel, prefixes: Prefixes, table: pd.DataFrame, pairs: int, seed: int
 ) -> pd.DataFrame:
-    """Trained anew at the chosen site on the shorter half of the prefixes that fit, and scored on
-    the longer half of those that score."""
-    fit, _, score = found.parts(seed)
-    middle = np.median(found.lengths)
-    short, long = fit[found.lengths[fit] <= middle], score[found.lengths[score] > middle]
+    """Subspaces trained anew at the chosen site on the shorter half of the prefixes that fit, and
+    scored on the longer half of those that score."""
+    fit, _, score = prefixes.parts(seed)
+    middle = np.median(prefixes.lengths)
+    short, long = fit[prefixes.lengths[fit] <= middle], score[prefixes.lengths[score] > middle]
     tables = []
-    for changes in _changes_of(run, found):
+    for changes in _changes_of(run, prefixes):
         rows = table[(table["measure"] == MEASURES[changes[0]]) & (table["method"] == "DAS")]
         rows = rows[rows["model"] == "trained"]
         if rows.empty or not len(short) or not len(long):
             continue
         site, rank = chosen(rows)
-        seen = drawn_cases(run, model, found, short, changes[0], pairs, seed)
-        asked = drawn_cases(run, model, found, long, changes[0], SCORE, seed)
-        if seen is not None and asked is not None:
+        seen = drawn_cases(run, model, prefixes, short, changes[0], pairs, seed)
+        test = drawn_cases(run, model, prefixes, long, changes[0], SCORE, seed)
+        if seen is not None and test is not None:
             hook = exchange_sites(model, changes)[site]
-            tests = {f"longer: {changes[0]}": asked}
+            tests = {f"longer: {changes[0]}": test}
             found_here = exchanged(model, hook, seen, tests, [rank], controls=False, seed=seed)
             tables.append(found_here.assign(model="trained", site=site))
-    return _named(pd.concat(tables, ignore_index=True), found) if tables else pd.DataFrame()
+    return _named(pd.concat(tables, ignore_index=True), prefixes) if tables else pd.DataFrame()
 
 
-def _named(table: pd.DataFrame, found: Prefixes) -> pd.DataFrame:
+def _named(table: pd.DataFrame, prefixes: Prefixes) -> pd.DataFrame:
     """The columns of the question, from those of the lens."""
     test = table["test"].str.split(": ", expand=True)
     table = table.assign(
         split=test[0],
         measure=test[1].map(MEASURES),
-        variable=[found.variables[part] for part in table["part"]],
+        variable=[prefixes.variables[part] for part in table["part"]],
     )
     return table.rename(columns={"cases": "words"}).drop(columns=["test", "part"])

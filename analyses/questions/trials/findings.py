@@ -1,4 +1,4 @@
-"""What is told of interchange and scrubbing: every method at the site that it chose itself."""
+"""The findings of interchange and scrubbing: every method at the site that it chose itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLD = ("course, read again", "course, state exchanged", "next symbols")
 
 
 def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | None:
-    """Of every measure: what DAS chose and reaches, and what the controls reach.
+    """The results of every measure: what DAS chose and reaches, and what the controls reach.
 
     Keys: values, behaviours (how many different ones the variables and the next symbols have),
     width (of the activation), measures. Of a measure: site, rank, chosen (its value where it was
@@ -53,21 +53,21 @@ def _of_measure(rows: pd.DataFrame) -> dict[str, Any]:
         method: _at(rows[rows["method"] == method], *chosen(rows[rows["method"] == method]))
         for method in named.unique()
     }
-    own = rows[rows["method"] == "DAS"]
-    site, rank = chosen(own)
+    das = rows[rows["method"] == "DAS"]
+    site, rank = chosen(das)
     if rank > 1:
-        one = own[own["amount"] == 1]
+        one = das[das["amount"] == 1]
         picked[ONE] = _at(one, *chosen(one))
     whole = rows[rows["method"] == "whole activation"]
     whole = _at(whole, site, int(whole["amount"].iloc[0]))
     variables = {}
-    for name, found in picked["DAS"].groupby("variable", sort=False):
+    for name, part in picked["DAS"].groupby("variable", sort=False):
         values = {m: _value(some, name) for m, some in picked.items()}
         if len(longer):
             values[LONGER] = _value(longer, name)
-        told = found.iloc[0][["low", "high", "words", "units"]].to_dict()
-        variables[str(name)] = {"values": values, **told, "whole": _value(whole, name)}
-    best = own[(own["site"] == site) & (own["amount"] == rank) & (own["split"] == "choose")]
+        scores = part.iloc[0][["low", "high", "words", "units"]].to_dict()
+        variables[str(name)] = {"values": values, **scores, "whole": _value(whole, name)}
+    best = das[(das["site"] == site) & (das["amount"] == rank) & (das["split"] == "choose")]
     best = best["value"].mean()
     return {"site": site, "rank": rank, "chosen": float(best), "variables": variables}
 
@@ -84,49 +84,49 @@ def _value(rows: pd.DataFrame, variable: object) -> float:
 def exchange_claim(
     exchange: Mapping[str, Any], main: str, scrubbed: Mapping[str, Any] | None
 ) -> Claim:
-    """What exchanging a subspace does, by the first of ``TOLD``; the other tests may cast doubt."""
+    """The effect of exchanging a subspace, by the first of ``TOLD``. Other tests may cast doubt."""
     measures = exchange["measures"]
     measure = next(name for name in TOLD if name in measures)
     about = measures[measure]
     name = main if main in about["variables"] else next(iter(about["variables"]))
-    found = about["variables"][name]
-    value, controls = _beside(found)
+    result = about["variables"][name]
+    value, controls = _beside(result)
     doubts = []
     for other in _further(measures, measure):
         here, beside = _beside(measures[other]["variables"][name])
         if here <= (most := max(beside.values())):
             doubts.append(f"By another test ({other}) it is {here:.0%}, a control {most:.0%}.")
-    if (longer := found["values"].get(LONGER, 1.0)) <= max(controls.values()):
+    if (longer := result["values"].get(LONGER, 1.0)) <= max(controls.values()):
         doubts.append(f"Trained on shorter and scored on longer prefixes it is {longer:.0%}.")
     if scrubbed is not None:
-        own, _, *others = scrubbed["recovered"].values()  # no next symbols, which the site may hold
-        if own <= max(others):
+        one, _, *others = scrubbed["recovered"].values()  # no next symbols, which the site may hold
+        if one <= max(others):
             doubts.append(
                 f"Of the loss, another prefix with the same {scrubbed['variable']} recovers "
-                f"{own:.0%} there, one that means nothing {max(others):.0%}."
+                f"{one:.0%} there, one that means nothing {max(others):.0%}."
             )
     return Claim(
         f"Exchanging {name} in {about['rank']} of {exchange['width']} dimensions at "
         f"{about['site']} gives what the language says in {{}} of pairs ({measure})",
         value,
-        found["low"],
-        found["high"],
-        int(found["units"]),
-        f"prefixes in {found['words']:.0f} pairs, none of which chose the site",
+        result["low"],
+        result["high"],
+        int(result["units"]),
+        f"prefixes in {result['words']:.0f} pairs, none of which chose the site",
         "bootstrap over prefixes",
         controls,
         ".0%",
         doubts=doubts,
         notes=[
-            f"The whole activation gives {found['whole']:.0%} there. The {exchange['values']} "
+            f"The whole activation gives {result['whole']:.0%} there. The {exchange['values']} "
             f"values have {exchange['behaviours']} different sets of next symbols."
         ],
     )
 
 
-def _beside(found: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
-    """What DAS reaches, and each of its controls."""
-    by = found["values"]
+def _beside(result: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+    """The value that DAS reaches, and those of its controls."""
+    by = result["values"]
     return by["DAS"], {name: by[method] for method, name in CONTROLS.items() if method in by}
 
 
@@ -140,7 +140,7 @@ def _further(measures: Mapping[str, Any], first: str) -> list[str]:
 
 
 def state_claim(state: Mapping[str, Any]) -> Claim:
-    """What putting in the mean of a state does."""
+    """The effect of putting in the mean of a state."""
     return Claim(
         f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
         "follow in {} of the cases",
@@ -163,12 +163,12 @@ def to_a_state(table: pd.DataFrame) -> dict[str, Any] | None:
         return None
     best = _at(steered, *chosen(steered)).iloc[0]
     random = _at(drawn, *chosen(drawn)).iloc[0]
-    told = best[["site", "variable", "value", "low", "high", "words", "units"]].to_dict()
-    return {**told, "random": random["value"]}
+    fields = best[["site", "variable", "value", "low", "high", "words", "units"]].to_dict()
+    return {**fields, "random": random["value"]}
 
 
 def scrubbed_there(table: pd.DataFrame, exchange: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What scrubbing says of the site of the first measure of DAS."""
+    """The result of scrubbing at the site of the first measure of DAS."""
     rows = table[(table["experiment"] == "scrubbing") & (table["measure"] == "loss recovered")]
     if exchange is None or rows.empty:
         return None

@@ -12,7 +12,7 @@ from interp.model import ReadableModel
 
 DISTANCE, SHARED = "distance", "shared directions"
 SPAN = "distance, furthest less nearest head"
-"""What the heads of a layer are apart by; other words than those of the number chose both."""
+"""The distance between two heads of a layer; other words than those of the number chose both."""
 
 
 def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataFrame:
@@ -32,27 +32,27 @@ def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataF
     turned = pairs.rename(columns={"one": "other", "other": "one"})
     means = pd.concat([pairs, turned]).groupby(["side", "layer", "one"], sort=True)["shared"].mean()
     for side in SIDES.values():
-        own = means[side].rename("value").reset_index().rename(columns={"one": "head"})
-        own["part"] = "L" + own["layer"].astype(str) + "H" + own["head"].astype(str)
-        tables.append(own.assign(measure=f"{SHARED}, {side}", words=0, different=0, undefined=0))
+        frame = means[side].rename("value").reset_index().rename(columns={"one": "head"})
+        frame["part"] = "L" + frame["layer"].astype(str) + "H" + frame["head"].astype(str)
+        tables.append(frame.assign(measure=f"{SHARED}, {side}", words=0, different=0, undefined=0))
     return pd.concat(tables, ignore_index=True)
 
 
 def apart(table: pd.DataFrame) -> dict[str, float]:
-    """How far the heads of a layer differ, of one model.
+    """The differences between the heads of a layer, of one model.
 
     Returns:
         The mean over layers of ``SPAN``, in positions, and of "shared directions, queries" and so
         on, over the pairs of heads. Layers with one head have neither.
     """
-    found = {}
+    means = {}
     far = table[table["measure"] == DISTANCE]
-    spans = [_span(own) for _, own in far.groupby("layer") if len(own) > 1]
+    spans = [_span(group) for _, group in far.groupby("layer") if len(group) > 1]
     if spans:
-        found[SPAN] = float(np.mean(spans))
-    for measure, own in table[table["measure"].str.startswith(SHARED)].groupby("measure"):
-        found[str(measure)] = float(own["value"].mean())
-    return found
+        means[SPAN] = float(np.mean(spans))
+    for measure, group in table[table["measure"].str.startswith(SHARED)].groupby("measure"):
+        means[str(measure)] = float(group["value"].mean())
+    return means
 
 
 def compared(found: dict[str, float]) -> dict[str, float]:
@@ -62,9 +62,9 @@ def compared(found: dict[str, float]) -> dict[str, float]:
     They are few, because each comparison more raises the p-value of all others.
     """
     read = [found.get(f"{SHARED}, {side}", np.nan) for side in ("queries", "keys", "values")]
-    known = [value for value in read if not np.isnan(value)]
+    values = [value for value in read if not np.isnan(value)]
     rows = {SPAN: found.get(SPAN, np.nan)}
-    rows[f"{SHARED}, read"] = float(np.mean(known)) if known else np.nan
+    rows[f"{SHARED}, read"] = float(np.mean(values)) if values else np.nan
     rows[f"{SHARED}, written"] = found.get(f"{SHARED}, outputs", np.nan)
     return rows
 

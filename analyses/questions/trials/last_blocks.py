@@ -45,7 +45,7 @@ class LastBlocks:
 
     @property
     def difference(self) -> Int[Tensor, "batch pos"]:
-        """How many symbols the last block still lacks after each of its positions."""
+        """The number of symbols that the last block still lacks after each of its positions."""
         position = torch.arange(self.tokens.shape[1])
         return torch.as_tensor(self.n)[:, None] - (position - self.start[:, None] + 1)
 

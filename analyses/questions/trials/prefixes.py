@@ -26,7 +26,7 @@ State = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Future:
-    """What follows a prefix in some word, up to the first violation of the language.
+    """A continuation of a prefix in some word, up to the first violation of the language.
 
     Attributes:
         rest: the symbols.
@@ -44,10 +44,10 @@ class Prefixes:
     Attributes:
         words: the prefixes.
         variables: the hidden variables that together are the state.
-        states: their values after each prefix.
-        allowed: which answers are right after each prefix.
+        states: the values of these variables after each prefix.
+        allowed: True for the answers that are right after each prefix.
         ends: may the word end after this prefix?
-        futures: by state, what may follow.
+        futures: the continuations that may follow, by state.
     """
 
     words: list[Word]
@@ -101,7 +101,7 @@ class Prefixes:
 
     @cached_property
     def behaviours(self) -> dict[State, int]:
-        """By state, the number of the set of answers that is right in it."""
+        """The number of the set of answers that is right in a state, by state."""
         numbers = np.unique(self.allowed, axis=0, return_inverse=True)[1].reshape(-1)
         states = map(tuple, self.states.tolist())
         return dict(zip(states, numbers.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What else the state of a language allows to test: steering to a state, and causal scrubbing.
+"""Further tests with the state of a language: steering to a state, and causal scrubbing.
 
 The trials themselves are ``interp.causal.alignment`` and ``interp.causal.scrubbing``.
 """
@@ -50,27 +50,27 @@ def state_steering(
         cases = drawn_cases(run, model, found, among, "here", count, seed)
         if cases is None:
             continue
-        own, wanted = number[cases.units[:, 0]], _wanted(found, cases, number)
-        known = np.isin(own, number[fit]) & np.isin(wanted, number[fit])
-        if not known.any():
+        bases, wanted = number[cases.units[:, 0]], _wanted(found, cases, number)
+        valid = np.isin(bases, number[fit]) & np.isin(wanted, number[fit])
+        if not valid.any():
             continue
         for site, hook in exchange_sites(model).items():
             progress(f"{site}, steered to a state")
             x = activations(model, tokens, [hook])[hook][torch.arange(len(tokens)), at].double()
             means = torch.stack([x[fit[number[fit] == s]].mean(dim=0) for s in np.unique(number)])
-            move = (means[wanted] - means[own]).nan_to_num()
+            move = (means[wanted] - means[bases]).nan_to_num()
             ways = {STEERED: [move], RANDOM_STATE: [_turned(move, d) for d in range(DRAWS)]}
             right = np.stack(
                 [
-                    np.mean([_moved(model, hook, cases, each) for each in moves], axis=0)
+                    np.mean([_moved(model, hook, cases, shift) for shift in moves], axis=0)
                     for moves in ways.values()
                 ],
                 axis=1,
             )
-            value, low, high = crossed_bootstrap(right[known], cases.units[known])
+            value, low, high = crossed_bootstrap(right[valid], cases.units[valid])
             table = pd.DataFrame({"method": list(ways), "value": value, "low": low, "high": high})
-            units = len(np.unique(cases.units[known]))
-            tables.append(table.assign(site=site, split=split, words=int(known.sum()), units=units))
+            units = len(np.unique(cases.units[valid]))
+            tables.append(table.assign(site=site, split=split, words=int(valid.sum()), units=units))
     if not tables:
         return pd.DataFrame()
     table = pd.concat(tables, ignore_index=True)
@@ -79,19 +79,19 @@ def state_steering(
 
 
 def _wanted(
-    found: Prefixes, cases: Cases, number: Int[np.ndarray, " prefix"]
+    prefixes: Prefixes, cases: Cases, number: Int[np.ndarray, " prefix"]
 ) -> Int[np.ndarray, " case"]:
     """The number of the state of each base with the exchanged variable of the source."""
     base, source = cases.units.T
-    wanted, part = found.states[base].copy(), cases.part.numpy()
+    wanted, part = prefixes.states[base].copy(), cases.part.numpy()
     rows = np.arange(len(base))
-    wanted[rows, part] = found.states[source, part]
-    numbers = dict(zip(map(tuple, found.states.tolist()), number.tolist(), strict=True))
+    wanted[rows, part] = prefixes.states[source, part]
+    numbers = dict(zip(map(tuple, prefixes.states.tolist()), number.tolist(), strict=True))
     return np.array([numbers[state] for state in map(tuple, wanted.tolist())])
 
 
 def _turned(move: Float[Tensor, "case d"], seed: int) -> Float[Tensor, "case d"]:
-    """As far, but all in one random direction."""
+    """The move, as far, but all in one random direction."""
     direction = random_direction(move[0], seed)
     return move.norm(dim=1, keepdim=True) * direction / direction.norm().clamp_min(1e-12)
 
@@ -129,8 +129,8 @@ def scrubbing(
     answers, target = answers_of(run), torch.as_tensor(found.allowed).float()
 
     def loss(logits: Float[Tensor, "word d_vocab"]) -> Float[Tensor, " word"]:
-        said = logits[:, answers].cpu()
-        return binary_cross_entropy_with_logits(said, target, reduction="none").sum(dim=1)
+        scores = logits[:, answers].cpu()
+        return binary_cross_entropy_with_logits(scores, target, reduction="none").sum(dim=1)
 
     weights = 1 / np.bincount(behaviour)[behaviour]
     tables = []
@@ -143,8 +143,8 @@ def scrubbing(
 
 
 def _read(
-    run: Run, model: LanguageModel, found: Prefixes
+    run: Run, model: LanguageModel, prefixes: Prefixes
 ) -> tuple[Int[Tensor, "prefix pos"], Int[Tensor, " prefix"]]:
     """The prefixes as tokens, and where the answers after each of them are read."""
-    words = run.language.vocabulary.words(found.words)
+    words = run.language.vocabulary.words(prefixes.words)
     return torch.as_tensor(words.tokens), model.verdict_positions(torch.as_tensor(words.lengths))

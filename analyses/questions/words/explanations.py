@@ -64,8 +64,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
     model = run.model()
     case, untrained = (
-        case_of(each, language, word, options.replacement, options, options.seed)
-        for each in (model, run.untrained())
+        case_of(network, language, word, options.replacement, options, options.seed)
+        for network in (model, run.untrained())
     )
     names = offered(case)
     tables = []
@@ -76,9 +76,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     scores = judge(case, table, options.seed)
     hides = [METHODS[name].replaces for name in table["method"]]
     table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
-    control, own = as_control(untrained, CLAIMED, SCALES[0], options.seed)
+    control, agreement = as_control(untrained, CLAIMED, SCALES[0], options.seed)
     table = pd.concat([table, control.assign(baseline=options.replacement)], ignore_index=True)
-    scores = pd.concat([scores, own], ignore_index=True)
+    scores = pd.concat([scores, agreement], ignore_index=True)
     table.insert(6, "symbol", [word[p] for p in table["position"]])
     rationale = language.rationale(word)
     table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
@@ -88,7 +88,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         logit = case.metrics["log odds"]
         moved = moved_attention(model, case.word, case.at, logit, seed=options.seed)
     progress(len(names), len(names), "explained")
-    found = {
+    findings = {
         "word": list(word),
         "rationale": None if rationale is None else list(rationale),
         "rationales": len(case.rationales or ()),
@@ -99,7 +99,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "moved_attention": moved.to_dict("records"),
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    return Answer(table, findings=plain(found))
+    return Answer(table, findings=plain(findings))
 
 
 CLAIMED, UNTRAINED = "SHAP kernel", "untrained"
@@ -110,7 +110,7 @@ that is a method, asked of the untrained network."""
 def as_control(
     case: Case, name: str, scale: str, seed: int, remember: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What a method says of the untrained network's verdict, and how right it is: rows of
+    """A method's answer about the untrained network's verdict, and how right it is: rows of
     ``explain`` and of ``judge``."""
     table = explain(case, [name], seed, remember)
     table = table[table["scale"] == scale].reset_index(drop=True)
@@ -130,15 +130,15 @@ def case_of(
     """A model's verdict on a word, for every method.
 
     Args:
-        options: how many draws, samples and steps a method may take.
-        seed: of the replacements.
+        options: the draws, samples and steps that a method may take.
+        seed: seed of the replacements.
 
     Raises:
         UserError: no word of this length to draw replacements from.
     """
     ids = language.vocabulary.words([word]).ids[0]
     hidden = replacements(language, len(word), replacement, options.draws, seed)
-    known = isinstance(language, FormalLanguage)
+    formal = isinstance(language, FormalLanguage)
     effects = language.substitution_effects(word)
     return Case(
         Game(log_odds(model), ids, hidden, on_both_scales),
@@ -146,7 +146,7 @@ def case_of(
         END_ID,
         int(model.verdict_positions(torch.tensor([len(word)]))),
         np.arange(len(language.vocabulary.symbols)) + FIRST_SYMBOL_ID,
-        Game(_membership(language), ids, hidden) if known else None,
+        Game(_membership(language), ids, hidden) if formal else None,
         language.rationales(word),
         effects if effects is None or language.contains(word) else -effects,
         options.samples,
@@ -158,7 +158,7 @@ def case_of(
 def replacements(
     language: Language, length: int, kind: Replacement, draws: int, seed: int
 ) -> np.ndarray:
-    """What stands in for hidden symbols: token ids, [draws, length]; one draw of a fixed symbol."""
+    """Stand-ins for hidden symbols: token ids, [draws, length]; one draw of a fixed symbol."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     if kind == "fixed":
         return np.full((1, length), FIRST_SYMBOL_ID)
@@ -225,15 +225,15 @@ CONTROLS = {
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """How right SHAP's kernel is on the word, beside its controls; and what attention can
-    be without another verdict. One word proves nothing about a method."""
-    found = answer.findings
-    scores, word = pd.DataFrame(found["agreement"]), f'"{" ".join(found["word"])}"'
+    """SHAP's kernel on the word: how right it is, beside its controls; and what attention can be
+    without another verdict. One word proves nothing about a method."""
+    findings = answer.findings
+    scores, word = pd.DataFrame(findings["agreement"]), f'"{" ".join(findings["word"])}"'
     measure = next((name for name in RANKS if scores[name].notna().any()), None)
-    notes = [*_misses(scores), *_moved(found["moved_attention"])]
+    notes = [*_misses(scores), *_moved(findings["moved_attention"])]
     base = Claim(
         f"The network gives {word} a probability of {{}}",
-        found["probability"],
+        findings["probability"],
         None,
         None,
         1,
@@ -244,12 +244,12 @@ def _claims(answer: Answer) -> list[Claim]:
     if measure is None:
         return [base]
     by = scores.set_index(["method", "scale"])[measure].astype(float)
-    own = CLAIMED, SCALES[0]
+    key = CLAIMED, SCALES[0]
     return [
         replace(
             base,
-            finding=f"On {word}, values by {called(*own)} {RANKS[measure]}",
-            value=by[own],
+            finding=f"On {word}, values by {called(*key)} {RANKS[measure]}",
+            value=by[key],
             controls={says: by[name, "none"] for name, says in CONTROLS.items()},
             unweighed="One word proves nothing about a method: the leaderboard asks many.",
         )
@@ -260,17 +260,17 @@ def _misses(scores: pd.DataFrame) -> Iterator[str]:
     """Which values miss the sum that their method promises by more than 1%; nothing if none do."""
     rows = scores.dropna(subset="gain")
     far = rows[rows["completeness"] > ENOUGH * rows["gain"].abs()]
-    told = [
+    misses = [
         f"{called(row['method'], row['scale'])} {row['completeness']:.2g} of {abs(row['gain']):.2g}"
         for row in far.to_dict("records")
     ]
-    if told:
-        yield f"Values miss the sum that they should have: {', '.join(told)}."
+    if misses:
+        yield f"Values miss the sum that they should have: {', '.join(misses)}."
 
 
 def _moved(moved: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """How far attention can be moved with the verdict unchanged; nothing of a model without
-    attention.
+    """The distance that attention can be moved with the verdict unchanged; nothing for a model
+    without attention.
 
     Args:
         moved: the rows of ``moved_attention``.
@@ -307,13 +307,13 @@ def _headline(result: Answer) -> pd.DataFrame:
 
     All seeds are asked about the same word. The last row is the model's probability for it.
     """
-    found = result.findings
+    findings = result.findings
     rows: list[tuple[str, str, float | None]] = [
         (measure, called(score["method"], score["scale"]), score[measure])
         for measure in SHOWN
-        for score in found["agreement"]
+        for score in findings["agreement"]
     ]
-    rows.append(("probability of in", "the model", found["probability"]))
+    rows.append(("probability of in", "the model", findings["probability"]))
     return numbers(rows)
 
 
@@ -332,7 +332,7 @@ def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     strip stands how far it agrees with the truth: 0 is chance, or unrelated.
 
     Args:
-        scale: of the verdict, for the methods that have both.
+        scale: the scale of the verdict, for the methods that have both.
     """
     table = on_scale(result.table, scale)
     rows = _rows(table, result.findings["rationale"] is not None)
@@ -363,7 +363,7 @@ def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
 
 
 def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
-    """What each method says of each symbol."""
+    """A strip per method: what it says of each symbol."""
     largest = table.groupby("method")["value"].transform(lambda v: v.abs().max())
     small = (largest < 0.05) & (table["value"] != 0)
     table = table.assign(
@@ -405,12 +405,12 @@ def _shade(field: str, title: str, scheme: Any) -> alt.Color:
 def on_scale(rows: pd.DataFrame, scale: str) -> pd.DataFrame:
     """The rows on this scale, and those of methods that have one scale or none."""
     both = [name for name, method in METHODS.items() if method.scales == SCALES]
-    other = [each for each in SCALES if each != scale]
+    other = [s for s in SCALES if s != scale]
     return rows[~(rows["method"].isin(both) & rows["scale"].isin(other))]
 
 
 def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFrame:
-    """What of ``SHOWN`` is defined.
+    """The measures of ``SHOWN`` that are defined.
 
     Columns: method, measure, value, above (0 at chance, 1 at best).
     """
@@ -418,8 +418,8 @@ def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFr
     scores = scores[scores["method"].isin(methods)]
     long = scores.melt("method", list(SHOWN), "measure").dropna(subset=["value"])
     value = long["value"].astype(float)
-    said = pd.DataFrame(result.findings["agreement"]).set_index("method")["AUROC"]["chance"]
-    chance = 0.0 if said is None else float(said)  # a cosine's is 0; above 0.5 with several sets
+    auroc = pd.DataFrame(result.findings["agreement"]).set_index("method")["AUROC"]["chance"]
+    chance = 0.0 if auroc is None else float(auroc)  # a cosine's is 0; above 0.5 with several sets
     above = ((value - chance) / (1 - chance)).clip(-1)
     return long.assign(value=value, above=value.where(long["measure"] != "AUROC", above))
 

@@ -45,9 +45,9 @@ MEMBERSHIPS = ("members", "non-members")
 """Two kinds of words, never averaged: other positions decide in them, by another rule."""
 ROW = ["method", "scale"]
 KEYS = ["membership", "replacement", *ROW, "family"]
-"""What tells the rows of a board apart, besides the measure."""
+"""The columns that tell the rows of a board apart, besides the measure."""
 AGAIN = 2
-"""How many more seeds a method is asked with, to measure its stability."""
+"""Further seeds with which a method is asked, to measure its stability."""
 TIMED = 3
 """Words on which each method computes all values that it needs, so that its cost is measured. On
 the other words all methods share one table of values."""
@@ -81,9 +81,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     progress(options.words, options.words, "the untrained network")
     table = pd.concat(tables, ignore_index=True)
     table = pd.concat([table, *_of_untrained(run, options, table)], ignore_index=True)
-    said = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
-    table.insert(4, "right", said == table["membership"])
-    found = {
+    verdict = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
+    table.insert(4, "right", verdict == table["membership"])
+    findings = {
         "words": options.words,
         "right": float(table.drop_duplicates("word")["right"].mean()),
         "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
@@ -92,7 +92,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "reliance": _on_shortcut_really(run, model, options),
     }
     return Answer(
-        table, "No truth is known of these words that could judge a method.", plain(found)
+        table, "No truth is known of these words that could judge a method.", plain(findings)
     )
 
 
@@ -176,31 +176,32 @@ def _of_untrained(run: Run, options: Options, table: pd.DataFrame) -> Iterator[p
 
 
 def _stabilities(case: Case, names: list[str], first: pd.DataFrame) -> pd.Series:
-    """By method and scale, how alike answers with other seeds are; 1 of a method without a seed."""
-    found = {}
+    """The likeness of answers with other seeds, by method and scale; 1 for a method without one."""
+    scores = {}
     values = dict(iter(first.groupby(ROW)["value"]))
     for name in names:
         method = METHODS[name]
         answers = []
         if method.seeded:
-            asked = case.game.calls
+            calls = case.game.calls
             seeds = (7919 * (k + 1) for k in range(AGAIN))
             answers = [np.atleast_2d(method.run(case, seed)) for seed in seeds]
-            case.game.calls = asked
+            case.game.calls = calls
         for row, scale in enumerate(method.scales):
             alike = [values[name, scale].to_numpy(), *(answer[row] for answer in answers)]
-            found[name, scale] = stability(np.stack(alike)) if answers else 1.0
-    return pd.Series(found, name="stability").rename_axis(ROW)
+            scores[name, scale] = stability(np.stack(alike)) if answers else 1.0
+    return pd.Series(scores, name="stability").rename_axis(ROW)
 
 
 def _consistencies(case: Case, seed: int) -> dict[tuple[str, str], float]:
-    """By method and scale, for LIME and SHAP, how often the axiom of consistency holds."""
+    """The share of cases in which the axiom of consistency holds, by method and scale, for LIME
+    and SHAP."""
 
-    def asked(name: str, game: Game) -> Values:
+    def answer(name: str, game: Game) -> Values:
         return METHODS[name].run(replace(case, game=game), seed)
 
     return {
-        (name, scale): consistency(partial(asked, name), case.game.on(scale), seed)
+        (name, scale): consistency(partial(answer, name), case.game.on(scale), seed)
         for name in offered(case)
         if METHODS[name].family == "LIME and SHAP"
         for scale in SCALES
@@ -222,7 +223,7 @@ def _on_shortcut(language: Language, word: Word, table: pd.DataFrame) -> pd.Seri
 
 
 def _on_shortcut_really(run: Run, model: LanguageModel, options: Options) -> dict[str, Any] | None:
-    """How far the model leans on the shortcut, on words as long as those that are explained.
+    """The model's reliance on the shortcut, on words as long as those that are explained.
 
     Returns:
         A row of ``leans_on``; None if the language has no shortcut.
@@ -247,14 +248,14 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
     cells = long[keys].drop_duplicates()
     grid = long.pivot(index="word", columns=keys, values="value")
     values = grid[list(cells.itertuples(index=False, name=None))].to_numpy()
-    rows, known = np.empty((len(cells), 4)), ~np.isnan(values)
+    rows, defined = np.empty((len(cells), 4)), ~np.isnan(values)
     # Cells that are defined for the same words are resampled as one.
-    for pattern in np.unique(known, axis=1).T:
-        same = (known == pattern[:, None]).all(axis=0)
+    for pattern in np.unique(defined, axis=1).T:
+        same = (defined == pattern[:, None]).all(axis=0)
         chosen = values[pattern][:, same]
         rows[same] = np.stack([*bootstrap_mean(chosen), np.full(same.sum(), len(chosen))], axis=1)
-    found = pd.DataFrame(rows, columns=["mean", "low", "high", "words"])
-    return pd.concat([cells.reset_index(drop=True), found.astype({"words": int})], axis=1)
+    means = pd.DataFrame(rows, columns=["mean", "low", "high", "words"])
+    return pd.concat([cells.reset_index(drop=True), means.astype({"words": int})], axis=1)
 
 
 def _headline(result: Answer) -> pd.DataFrame:
@@ -267,21 +268,21 @@ def _headline(result: Answer) -> pd.DataFrame:
 
 
 FEWEST = 6
-"""So many different words must judge a method, else it is not weighed."""
+"""The fewest different words that judge a method; with fewer it is not weighed."""
 OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
 
 
 def _claims(answer: Answer) -> list[Claim]:
     """The method that half of the words choose, members and non-members apart, judged by the
     others: how far it is ahead of the control that comes nearest."""
-    found = [(kind, _ranked(answer.table, kind)) for kind in MEMBERSHIPS]
-    made = [_claim(kind, *ranked) for kind, ranked in found if ranked is not None]
+    grids = [(kind, _ranked(answer.table, kind)) for kind in MEMBERSHIPS]
+    made = [_claim(kind, *ranked) for kind, ranked in grids if ranked is not None]
     made.sort(key=lambda claim: bool(claim.unweighed))  # members first, if there are enough of them
     return [replace(one, notes=[*one.notes, *_misses(answer.table)]) for one in made[:1]] + made[1:]
 
 
 def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
-    """That the best method tells the positions that decide better than its controls do."""
+    """The claim that the best method tells the positions that decide better than its controls."""
     best = _best(grid)
     rows = grid.iloc[int(len(grid) > 1) :: 2][[best, *((name, "none") for name in CONTROLS)]]
     means = rows.mean()
@@ -310,7 +311,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
 
 
 def _ranked(table: pd.DataFrame, kind: str) -> tuple[str, pd.DataFrame] | None:
-    """By what measure methods are ranked on words of a kind, and their numbers, a row per different
+    """The measure that ranks methods on words of a kind, and their numbers, a row per different
     word and a column per ``ROW``: means over replacements. None where no truth is known."""
     part = table[table["membership"] == kind]
     measure = next((name for name in RANKS if part[name].notna().any()), None)
@@ -321,29 +322,29 @@ def _ranked(table: pd.DataFrame, kind: str) -> tuple[str, pd.DataFrame] | None:
 
 def _best(grid: pd.DataFrame) -> tuple[str, str]:
     """Which method is best on every other word."""
-    asked = [at for at in grid if at[0] in METHODS and METHODS[at[0]].family != "control"]
-    best: tuple[str, str] = grid.iloc[::2][asked].mean().idxmax()
+    methods = [at for at in grid if at[0] in METHODS and METHODS[at[0]].family != "control"]
+    best: tuple[str, str] = grid.iloc[::2][methods].mean().idxmax()
     return best
 
 
 def _misses(table: pd.DataFrame) -> Iterator[str]:
     """A sentence on the values that miss their known sum by more than 1%; nothing if none do."""
-    told = []
-    asked = table[table["gain"].notna() & (table["family"] != "control")]
-    for name, part in asked.groupby(ROW, sort=False):
+    misses = []
+    rows = table[table["gain"].notna() & (table["family"] != "control")]
+    for name, part in rows.groupby(ROW, sort=False):
         share = part["completeness"] / part["gain"].abs()
         if (far := share > ENOUGH).any():
             typical = f"typically by {share[far].median():.0%}"
-            told.append(f"{called(*name)} in {far.mean():.0%} of its answers, {typical}")
-    if told:
-        yield f"Values miss the sum that they should have: {'; '.join(told)}."
+            misses.append(f"{called(*name)} in {far.mean():.0%} of its answers, {typical}")
+    if misses:
+        yield f"Values miss the sum that they should have: {'; '.join(misses)}."
 
 
 def _chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     """The methods by four measures, members above, other words below.
 
     Args:
-        scale: of the verdict, for the methods that have both.
+        scale: the scale of the verdict, for the methods that have both.
     """
     rows = on_scale(board(result.table), scale)
     rows = rows[rows["measure"].isin(PANELS)]

@@ -16,14 +16,14 @@ from dashboard.views.compare.sweeps import find_studies, name_of
 
 def show() -> None:
     """The page."""
-    found = find_studies(runs_folder(), study.NAME)
-    if not found:
+    folders = find_studies(runs_folder(), study.NAME)
+    if not folders:
         st.info(
             f"No such study in {code(runs_folder())} yet. `lab sweep few-labels` trains language "
             f"models, and fine-tunes each on few labelled lines, into {code(FewLabels.out)}."
         )
         return
-    names = {name_of(path): path for path in found}
+    names = {name_of(path): path for path in folders}
     chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")
     result = Answers(names[chosen]).latest(study.NAME)
     if result is None:

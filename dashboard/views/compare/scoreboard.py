@@ -28,12 +28,12 @@ def show() -> None:
         )
         return
     with st.expander("In words"):
-        st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
+        st.markdown("\n".join(f"- {text(sentence)}" for sentence in result.findings["sentences"]))
     table = result.table
     left, right = st.columns([2, 3])
-    asked = [q for q in QUESTIONS if q in set(table["question"])]
+    questions = [q for q in QUESTIONS if q in set(table["question"])]
     question: Question = controls.selectbox(
-        "Question", asked, key="question", format_func=ASKS.__getitem__, at=left
+        "Question", questions, key="question", format_func=ASKS.__getitem__, at=left
     )
     settings = list(dict.fromkeys(table["setting"]))
     picked = controls.several("What hides the networks", settings, settings, "settings", at=right)
@@ -41,14 +41,14 @@ def show() -> None:
     if rows.empty:
         st.info("Nothing was asked there: choose another setting.")
         return
-    found = summary.summed_up(rows)
+    summed = summary.summed_up(rows)
     picture(
-        summary.panel(found, question),
+        summary.panel(summed, question),
         f"{MAIN[question]} of each lens, by what hides the networks, with 95% intervals.",
         fills=True,
     )
     reading("scoreboard")
-    board_of = summary.compact(found).drop(columns=["question", "what"])
+    board_of = summary.compact(summed).drop(columns=["question", "what"])
     st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
     reading("scoreboard: lenses", score=MAIN[question])
     _programs(rows, question)
@@ -58,15 +58,15 @@ def show() -> None:
     if bad := summary.faults(rows):
         with st.expander(f"Faults: {len(bad):d}"):
             st.markdown("\n".join(f"- {text(fault)}" for fault in bad))
-    downloads(board.NAME, result, lambda: summary.chart(found), of_run=False)
+    downloads(board.NAME, result, lambda: summary.chart(summed), of_run=False)
 
 
 def _programs(rows: pd.DataFrame, question: Question) -> None:
     """Each lens by program, in any measure of the question."""
     st.subheader("By program")
     measure = controls.segments("Measure", list(TRUTH[question]), "measure")
-    own = rows[(rows["network"] != summary.UNTRAINED) & (rows["measure"] == measure)]
-    wide = own.pivot_table("value", "lens", "program", aggfunc="mean").round(2)
+    part = rows[(rows["network"] != summary.UNTRAINED) & (rows["measure"] == measure)]
+    wide = part.pivot_table("value", "lens", "program", aggfunc="mean").round(2)
     order = wide.mean(axis=1).sort_values(ascending=False, kind="stable").index
     st.dataframe(wide.loc[order])
 
@@ -75,8 +75,8 @@ def _one_network(rows: pd.DataFrame) -> None:
     """A plan beside what a lens found of it."""
     st.subheader("One network")
     columns = st.columns(3)
-    own = rows[(rows["network"] != summary.UNTRAINED) & (rows["fault"] == "")]
-    places = own[["program", "setting", "seed"]].drop_duplicates()
+    part = rows[(rows["network"] != summary.UNTRAINED) & (rows["fault"] == "")]
+    places = part[["program", "setting", "seed"]].drop_duplicates()
     names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
     name = controls.selectbox("Network", names, key="network", at=columns[0])
     kept = Answers(runs_folder() / board.FOLDER / name).latest(board.KEPT)

@@ -70,12 +70,12 @@ def by_which_law(rows: pd.DataFrame, by: Sequence[str]) -> None:
     size = controls.segments("By", list(scaling.COLUMNS), "size")
     runs = scaling.of_table(rows, by, size)
     laws = _laws(runs)
-    said = scaling.in_words(runs, laws, size)
-    st.markdown("\n".join(f"- {text(each)}" for each in said))
+    sentences = scaling.in_words(runs, laws, size)
+    st.markdown("\n".join(f"- {text(sentence)}" for sentence in sentences))
     figure = scaling.chart(runs, size)
-    picture(figure, f"Loss above the entropy by {scaling.CALLED[size]}. {' '.join(said)}")
+    picture(figure, f"Loss above the entropy by {scaling.CALLED[size]}. {' '.join(sentences)}")
     reading("sweep measures: by which law")
-    downloads("sweep-laws", Answer(laws, " ".join(said)), lambda: figure, of_run=False)
+    downloads("sweep-laws", Answer(laws, " ".join(sentences)), lambda: figure, of_run=False)
 
 
 _laws = st.cache_data(max_entries=16, show_spinner="Fitting laws")(scaling.laws)

@@ -44,12 +44,11 @@ EVERY = 10.0
 """Seconds between two looks at a sweep that goes on."""
 
 DEPTH = 3
-"""How many folders deep below the runs folder a sweep is looked for."""
+"""The depth below the runs folder, in folders, to which sweeps are looked for."""
 
 WORDS = ("all", "inside the window", "beyond it")
 ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
-"""What a reader can choose: how many seeds must learn a language, with the share this stands for.
-"""
+"""The reader's choices: how many seeds must learn a language, with the share this stands for."""
 
 PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 """The pages that the table of runs links to: the address by the column's name."""
@@ -57,15 +56,15 @@ PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 
 def show() -> None:
     """The page."""
-    found = find_sweeps(runs_folder())
-    if not found:
+    paths = find_sweeps(runs_folder())
+    if not paths:
         st.info(
             f"No sweep in {code(runs_folder())} yet. A sweep trains many runs that one file "
             f"describes. `lab sweep capacity` trains one into runs/capacity. The lab brings these "
             f"sweeps along: {text(', '.join(shipped()))}. You can also write a file of your own."
         )
         return
-    names = {name_of(path): path for path in found}
+    names = {name_of(path): path for path in paths}
     chosen = st.selectbox("Sweep", list(names), key="sweep", bind="query-params")
     path = names[chosen]
     result = sweep.load(path)
@@ -79,7 +78,7 @@ def show() -> None:
     if result.findings["left"]:
         _grows(path, result)
     st.markdown(f"**{text(result.arguments['question'])}**")
-    st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
+    st.markdown("\n".join(f"- {text(sentence)}" for sentence in result.findings["sentences"]))
     st.caption(text(_about(table, by)))
     picked = _filters(table, by)
     rows, lost = _through(table, picked), _through(sweep.diverged_of(result), picked)
@@ -101,14 +100,14 @@ def show() -> None:
     _runs_of(path, rows, by)
     if left_out := result.findings["left_out"]:
         with st.expander(f"Left out: {len(left_out)}"):
-            st.markdown("\n".join(f"- {text(said)}" for said in left_out))
+            st.markdown("\n".join(f"- {text(sentence)}" for sentence in left_out))
     with st.expander("The sweep's file"):
         st.code(result.arguments["file"], language="toml")
 
 
 @st.fragment(run_every=EVERY)
 def _grows(path: Path, shown: Answer) -> None:
-    """How far an unfinished sweep is; the page begins anew when there is more of it."""
+    """The progress of an unfinished sweep; the page begins anew when there is more of it."""
     if folders_of(path, sweep.NAME)[-1:] != [shown.folder]:
         st.rerun()
     runs, left = shown.table["run"].nunique(), shown.findings["left"]
@@ -125,18 +124,18 @@ def find_sweeps(folder: Path) -> list[Path]:
 
 def find_studies(folder: Path, name: str) -> list[Path]:
     """The folders that keep a study, ``folder`` itself first. Folders of runs are not searched."""
-    found = []
+    paths = []
     for place, inside, _ in os.walk(folder):
         path = Path(place)
         if folders_of(path, name):
-            found.append(path)
+            paths.append(path)
         deep = len(path.relative_to(folder).parts) >= DEPTH
         inside[:] = [
-            each
-            for each in sorted(inside)
-            if not (deep or each.startswith(".") or (path / each / RUN_FILE).exists())
+            child
+            for child in sorted(inside)
+            if not (deep or child.startswith(".") or (path / child / RUN_FILE).exists())
         ]
-    return found
+    return paths
 
 
 def name_of(path: Path) -> str:
@@ -146,7 +145,7 @@ def name_of(path: Path) -> str:
 
 
 def _about(table: pd.DataFrame, by: Sequence[str]) -> str:
-    """What the sweep is, in numbers."""
+    """The sweep in numbers."""
     runs = table.drop_duplicates("run")
     low, high = runs["parameters"].min(), runs["parameters"].max()
     span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -223,7 +222,7 @@ def _compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFra
     seconds.
 
     Args:
-        measure: as JSON, so that Streamlit recognises a measure that it has seen before.
+        measure: a measure as JSON, so that Streamlit recognises one that it has seen before.
     """
     return paired.pairs(rows, by, Measure.model_validate_json(measure))
 
@@ -254,7 +253,7 @@ def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """Curves, a line per seed."""
     st.header("By length", divider="gray")
     measure = _measure_of(rows, "curve")
-    found, figure = _curves(rows, list(by), measure)
+    table, figure = _curves(rows, list(by), measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
     many = settings_of(rows, by).nunique()
     lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
@@ -266,7 +265,7 @@ def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     st.caption(
         f"{text(MEASURES[measure].capitalize())}. {lines} Dashed: the end of the training window."
     )
-    downloads("sweep-by-length", Answer(found, ""), lambda: figure, of_run=False)
+    downloads("sweep-by-length", Answer(table, ""), lambda: figure, of_run=False)
 
 
 def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -284,13 +283,13 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     inside = rows["length"] <= rows["window"]
     part = {WORDS[0]: rows, WORDS[1]: rows[inside], WORDS[2]: rows[~inside]}[str(words)]
     row, column = names[str(down)], names[str(across)]
-    found, figure = _cells(part, row, column, measure)
+    table, figure = _cells(part, row, column, measure)
     if figure is None:
         st.info(f"No words were tested for this (words: {text(words)}).")
         return
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
     st.caption(says("sweeps: two factors", measure=MEASURES[measure].capitalize()))
-    downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure, of_run=False)
+    downloads(f"sweep-{down}-{across}", Answer(table, ""), lambda: figure, of_run=False)
 
 
 def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -305,17 +304,17 @@ def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         bind="query-params",
     )
     share = ENOUGH[str(who)]
-    found, figure = _mapped(rows, list(by), share)
-    if found.empty:
+    table, figure = _mapped(rows, list(by), share)
+    if table.empty:
         st.info("No length inside the training window was tested.")
         return
-    said = capacity.sentences(found, by)
-    st.markdown("\n".join(f"- {text(sentence)}" for sentence in said))
-    picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
+    sentences = capacity.sentences(table, by)
+    st.markdown("\n".join(f"- {text(sentence)}" for sentence in sentences))
+    picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(sentences)}")
     st.caption(says("sweeps: capacity"))
     downloads(
         "capacity",
-        Answer(found, " ".join(said), {capacity.NAME: said}),
+        Answer(table, " ".join(sentences), {capacity.NAME: sentences}),
         lambda: figure,
         of_run=False,
     )
@@ -331,8 +330,8 @@ def _curves(rows: pd.DataFrame, by: Sequence[str], measure: str) -> tuple[pd.Dat
 def _cells(
     rows: pd.DataFrame, row: str, column: str, measure: str
 ) -> tuple[pd.DataFrame, ChartType | None]:
-    found = cells(rows, row, column, measure)
-    return found, None if found.empty else two_factors(rows, row, column, measure)
+    table = cells(rows, row, column, measure)
+    return table, None if table.empty else two_factors(rows, row, column, measure)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Computing ...")

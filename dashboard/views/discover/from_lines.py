@@ -83,11 +83,11 @@ def _known_corpus(name: str) -> None:
 
 
 def _studies() -> None:
-    """How much of planted rules comes back: the kept studies of `lab recover`."""
+    """The share of planted rules that comes back: the kept studies of `lab recover`."""
     kept = {
-        name: found
+        name: answer
         for name in STUDIES
-        if (found := Answers(runs_folder()).latest(file_name(name))) is not None
+        if (answer := Answers(runs_folder()).latest(file_name(name))) is not None
     }
     if not kept:
         return
@@ -149,8 +149,8 @@ def _learning(name: str) -> None:
 
 def _stopped(name: str, record: dict[str, Any]) -> None:
     """The learner has ended too early: shows why, if it said so, and how to go on."""
-    if said := fault(name):
-        st.error(message(said), icon=":material/error:")
+    if reason := fault(name):
+        st.error(message(reason), icon=":material/error:")
     else:
         st.warning(
             f"The discovery of {text(name)} did not finish. What it has learned so far is kept."
@@ -181,8 +181,8 @@ def _learning_curves(record: dict[str, Any]) -> None:
         ),
         ends=None,
     ).properties(width=560, height=240)
-    said = "Validation lines that each network gets right, by training step."
-    picture(figure, said, fills=True)
+    caption = "Validation lines that each network gets right, by training step."
+    picture(figure, caption, fills=True)
 
 
 # -- what was found -----------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _learning_curves(record: dict[str, Any]) -> None:
 
 def _found_rule(record: dict[str, Any], folder: Path) -> None:
     """The rule, the rules beside it, how far to trust it, what the rivals say, and lines to try."""
-    found, (accepted, other) = record["found"], record["labels"]
+    rule, (accepted, other) = record["found"], record["labels"]
     if record["space"]:
         chosen = _space_of_rules(record, folder)
     else:
@@ -206,13 +206,13 @@ def _found_rule(record: dict[str, Any], folder: Path) -> None:
         hide_index=True,
         column_config={"held-out right": st.column_config.NumberColumn(format="percent")},
     )
-    if found["dfa"]:
+    if rule["dfa"]:
         with explain_errors():
-            _try_lines(record, automaton((chosen["best"] or found)["dfa"] or found["dfa"]))
+            _try_lines(record, automaton((chosen["best"] or rule)["dfa"] or rule["dfa"]))
         st.header("What the network says", divider="gray")
-        metrics(found)
-        expression(found)
-        details(found)
+        metrics(rule)
+        expression(rule)
+        details(rule)
     if record["disagreements"]:
         st.header("Where label, rule and network disagree", divider="gray")
         st.dataframe(pd.DataFrame(record["disagreements"]), hide_index=True)
@@ -240,13 +240,13 @@ def _space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     answers = answers_of(folder, record)
     space, lines = narrowed_by({key: record[key] for key in ("best", "space")}, answers, folder)
     chosen = record | {"best": space.left[0]} if space.left else record
-    said = [outcome(record, space, len(answers))] if answers else []
+    sentences = [outcome(record, space, len(answers))] if answers else []
     if space.left[:1] == [record["best"]]:
-        said.append(evidence(record))
+        sentences.append(evidence(record))
     if space.left:
-        _first_rule(chosen, " ".join(said))
+        _first_rule(chosen, " ".join(sentences))
     else:
-        st.markdown(f"#### No rule of the space is left.\n\n{text(said[0])}")
+        st.markdown(f"#### No rule of the space is left.\n\n{text(sentences[0])}")
     ask(folder, record, answers, space, lines)
     return chosen
 
@@ -262,14 +262,14 @@ def _first_rule(record: dict[str, Any], evident: str) -> None:
 
 def _drawn_rule(record: dict[str, Any]) -> None:
     """Draws the automaton of the best rule."""
-    best, said = record["best"], headline(record)
+    best, sentence = record["best"], headline(record)
     if best is None or best["dfa"] is None:
-        picture(note(said), said)
+        picture(note(sentence), sentence)
         return
     dfa = automaton(best["dfa"])
     picture(
         automaton_chart(transitions(dfa, sorted(dfa.input_symbols))),
-        f"The automaton of the rule. {said}",
+        f"The automaton of the rule. {sentence}",
     )
     st.caption(
         "State 0 is the start; a ring marks a state in which a line is "
@@ -278,7 +278,7 @@ def _drawn_rule(record: dict[str, Any]) -> None:
 
 
 def _try_lines(record: dict[str, Any], dfa: DFA) -> None:
-    """What rule and network say of a typed line, and the states that the automaton goes through."""
+    """Rule and network on a typed line, and the states that the automaton goes through."""
     st.header("Try a line", divider="gray")
     run = Run(runs_folder() / record["run"])
     corpus = run.language

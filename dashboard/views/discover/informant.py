@@ -15,7 +15,7 @@ from dashboard.views.discover.learners import learn_again
 from models.languages import Word, read_lines
 
 SHOWN, ASKED = 5, 3
-"""So many rules and lines stand on the page at first."""
+"""Rules and lines that stand on the page at first."""
 
 
 @st.cache_data(max_entries=32, show_spinner="Comparing the rules ...")
@@ -45,9 +45,9 @@ def ask(
     Args:
         folder: the folder of the discovery.
         record: a finished record with a space of rules.
-        answers: to its lines.
+        answers: the answers to its lines.
         space: the rules that the answers leave.
-        lines: those that decide between them.
+        lines: the lines that decide between them.
     """
     if len(space.left) > 1:
         st.header("Other rules that fit", divider="gray")
@@ -81,7 +81,7 @@ def _listed_rules(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _left_open(space: Narrowed, lines: Sequence[Question]) -> str:
-    """What is still to be decided, in a sentence."""
+    """The choice that is still to be made, in a sentence."""
     if not space.left:
         return "No rule of the space is left: learn again with the answers."
     if len(space.left) == 1:

@@ -58,7 +58,7 @@ def lines_of(
     """``prepared`` on lines that are no file yet. Nothing of it is kept.
 
     Args:
-        file: what the lines are called in an error.
+        file: the name of the lines in an error.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
@@ -72,7 +72,7 @@ def lines_of(
 def _free_name(name: str, content: bytes) -> str:
     """The name, or the first one with a number, that no other lines and no other runs have."""
     tried = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(each for each in tried if _is_known(each, content) or _is_free(each))
+    return next(trial for trial in tried if _is_known(trial, content) or _is_free(trial))
 
 
 def _is_known(name: str, content: bytes) -> bool:
@@ -90,7 +90,7 @@ def begin(name: str, options: Mapping[str, Any]) -> None:
     """Starts to learn the lines that lie in the folder of a corpus, or goes on with them.
 
     Args:
-        options: of an earlier `lab rule`, as its record has them.
+        options: the options of an earlier `lab rule`, as its record has them.
     """
     folder = folder_of(name)
     command = ["rule", str(folder / LINES)]

@@ -22,27 +22,27 @@ def show() -> None:
     result = kept_or_computed(run, "discovery")
     if result is None:
         return
-    found = result.findings
+    findings = result.findings
     judged("discovery", result)
-    metrics(found)
+    metrics(findings)
     figure = chart(result)
     picture(figure, f"The extracted automaton. {result.sentence}")
     st.caption(
         says(
             "discovery: automaton",
-            queries=found["queries"],
-            states=found["untrained"]["n_states"],
-            right=share(found["untrained"]["agreement_truth"]),
+            queries=findings["queries"],
+            states=findings["untrained"]["n_states"],
+            right=share(findings["untrained"]["agreement_truth"]),
         )
     )
-    expression(found)
-    details(found)
+    expression(findings)
+    details(findings)
     seeds_of(run, "discovery")
     downloads("discovery", result, lambda: figure)
 
 
 def metrics(found: Mapping[str, Any]) -> None:
-    """How far the automaton holds, in numbers; nothing where the language counts."""
+    """The numbers of how far the automaton holds; nothing where the language counts."""
     if _counts(found):
         return
     facts = {
@@ -64,29 +64,29 @@ def expression(found: Mapping[str, Any]) -> None:
         st.code(found["regex"], language=None, wrap_lines=True)
 
 
-def _counts(found: Mapping[str, Any]) -> bool:
+def _counts(about: Mapping[str, Any]) -> bool:
     """Do a shape and equations stand in the place of the automaton? Then it was rejected."""
-    return bool(found["status"] == "counts")
+    return bool(about["status"] == "counts")
 
 
-def _bits(found: Mapping[str, Any]) -> None:
+def _bits(about: Mapping[str, Any]) -> None:
     """Code lengths on their one scale, and the states that words up to a length need."""
-    if found.get("bits") is None or "growth" not in found:
+    if about.get("bits") is None or "growth" not in about:
         return
     st.header("Code length and growth", divider="gray")
-    changes = [times for times, other in found["sensitive"].items() if other]
+    changes = [times for times, other in about["sensitive"].items() if other]
     choice = (
         f"Another wins if they count {' or '.join(changes)} times."
         if changes
         else ("The choice is the same if they count half or twice.")
     )
     st.markdown(
-        f"The rule takes {found['bits_of_the_rule']:.0f} bits, with its exceptions "
-        f"{found['bits']:.0f}; without a rule the lines' labels take {found['bits_without']:.0f}. "
+        f"The rule takes {about['bits_of_the_rule']:.0f} bits, with its exceptions "
+        f"{about['bits']:.0f}; without a rule the lines' labels take {about['bits_without']:.0f}. "
         f"{text(choice)}"
     )
     st.dataframe(
-        pd.DataFrame(found["growth"].items(), columns=["words up to (symbols)", "states needed"]),
+        pd.DataFrame(about["growth"].items(), columns=["words up to (symbols)", "states needed"]),
         hide_index=True,
         width="content",
     )

@@ -55,24 +55,24 @@ def show() -> None:
         )
         + "."
     )
-    own = {} if typed == " ".join(default) else {"word": typed}
+    options = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
-        result = asked(run, "explanations", replacement=replacement, **own)
+        result = asked(run, "explanations", replacement=replacement, **options)
         if result is not None:
             _answered(result)
     seeds_of(run, "explanations")
 
 
 def _answered(result: Answer) -> None:
-    """What every method says of the word, and how right it is."""
-    found = result.findings
-    sets = found["rationales"]
+    """The answer of every method on the word, and how right it is."""
+    findings = result.findings
+    sets = findings["rationales"]
     several = f" One of {sets:d} sets of positions is enough." if sets > 1 else ""
-    chips(tuple(found["word"]), tuple(found["rationale"] or ()))
-    truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
+    chips(tuple(findings["word"]), tuple(findings["rationale"] or ()))
+    truth = {True: "it is", False: "it is not", None: "not known"}[findings["in_language"]]
     st.caption(
-        f'The model\'s probability of "in the language": {found["probability"]:.3f} (truth: '
-        f"{text(truth)}). {_rule(found)}{several}"
+        f'The model\'s probability of "in the language": {findings["probability"]:.3f} (truth: '
+        f"{text(truth)}). {_rule(findings)}{several}"
     )
     judged("explanations", result)
     scale = scale_of_the_verdict()
@@ -80,28 +80,28 @@ def _answered(result: Answer) -> None:
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
     reading("explanations: rows", longest=EXACT_LIMIT)
     st.subheader("How right was each, and at what cost?")
-    scores = pd.DataFrame(found["agreement"])
+    scores = pd.DataFrame(findings["agreement"])
     numbers = scores.columns[4:]
     scores[numbers] = scores[numbers].astype(float)
     shown = columns_of(numbers)
     st.dataframe(scores, hide_index=True, height="content", column_config=shown)
     st.caption(says("explanations: scores"))
-    _moved(pd.DataFrame(found["moved_attention"]))
+    _moved(pd.DataFrame(findings["moved_attention"]))
     downloads("explanations", result, lambda: figure)
 
 
-def _rule(found: Mapping[str, Any]) -> str:
+def _rule(findings: Mapping[str, Any]) -> str:
     """Which positions decide, and by what rule."""
-    if found["rationale_rule"] == LabelledCorpus.rationale_rule:
+    if findings["rationale_rule"] == LabelledCorpus.rationale_rule:
         return "The rule of these lines is not known, so no method can be held against it."
     return (
         "In colour: the rationale, the positions that decide by a published rule: "
-        f"{text(found['rationale_rule'])}."
+        f"{text(findings['rationale_rule'])}."
     )
 
 
 def _moved(table: pd.DataFrame) -> None:
-    """How far each head's attention can be moved with the verdict unchanged."""
+    """The distance that each head's attention can be moved with the verdict unchanged."""
     if table.empty:
         return
     st.subheader("Could other attention give the same verdict?")
@@ -111,11 +111,11 @@ def _moved(table: pd.DataFrame) -> None:
 
 def pick(run: Run, typed: str) -> None:
     """A select of the language's own words; the choice is typed into the box above."""
-    known = _lines(run)
-    if not known or controls.is_second():
+    lines = _lines(run)
+    if not lines or controls.is_second():
         return
     key = f"line_of_{word_key(run)}"
-    st.session_state[key] = typed if typed in known else None
+    st.session_state[key] = typed if typed in lines else None
 
     def choose() -> None:
         if chosen := st.session_state[key]:
@@ -123,10 +123,10 @@ def pick(run: Run, typed: str) -> None:
 
     st.selectbox(
         "or pick one",
-        list(known),
+        list(lines),
         key=key,
         on_change=choose,
-        format_func=lambda line: f"{known[line]}: {line}",
+        format_func=lambda line: f"{lines[line]}: {line}",
         placeholder=f"a line of {run.language.name}",
     )
 
@@ -146,8 +146,8 @@ def _lines(run: Run) -> dict[str, str]:
         lengths = language.positive_lengths(window)[:SOME]
         drawn = language.sample(rng, SOME, lengths, label=True, split=apart(language)).words
         rows = zip(drawn.ids, drawn.lengths, strict=True)
-        found = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
-        words += sorted(found, key=lambda word: (len(word), word))
+        members = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
+        words += sorted(members, key=lambda word: (len(word), word))
         words += [language.counterfactual(word, rng) for word in words]
     return {" ".join(word): _kind(language, word) for word in words}
 

@@ -40,7 +40,7 @@ from models.runs.run import Run, find_runs
 FEW = 12  # words explained at once where nothing is kept: some ten seconds
 COSTS = ("calls", "seconds")
 SAID_FIRST = 2
-"""Of the claims: which networks they are about, and the first of the lectures' claims."""
+"""Claims that are shown first: the networks they are about, and the first of the lectures'."""
 
 
 def show() -> None:
@@ -50,34 +50,34 @@ def show() -> None:
             "\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items())
         )
     left, right = st.columns([1, 2])
-    known = list(REPLACEMENTS)
-    kinds = controls.several("Hidden symbols become", known, known, "replacements", at=left)
+    offered = list(REPLACEMENTS)
+    kinds = controls.several("Hidden symbols become", offered, offered, "replacements", at=left)
     measures = controls.several(
         "Measures", list(MEASURES), list(PANELS), "measures", many=True, at=right
     )
     left, right = st.columns([1, 2])
     membership = controls.segments("Words", list(MEMBERSHIPS), "membership", at=left)
-    asked = _Asked(kinds, measures, membership, scale_of_the_verdict(right))
+    query = _Asked(kinds, measures, membership, scale_of_the_verdict(right))
     with explain_errors():
-        _many_models(asked)
+        _many_models(query)
     if find_runs(runs_folder()) and has_model(run := current_run()):
-        _one_model(run, asked)
+        _one_model(run, query)
 
 
 def scale_of_the_verdict(at: DeltaGenerator | None = None) -> str:
-    """What the methods that have both scales explain."""
+    """The scale of the verdict that is explained, for the methods that have both."""
     return controls.segments("Methods explain", list(SCALES), "scale", at=at)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the page shows.
+    """The choices of the page.
 
     Attributes:
-        kinds: what hidden symbols become.
+        kinds: the replacements of hidden symbols.
         measures: the panels and columns.
         membership: members or non-members.
-        scale: of the verdict, for the methods that have both.
+        scale: the scale of the verdict, for the methods that have both.
     """
 
     kinds: Sequence[Replacement]
@@ -94,7 +94,7 @@ class _Asked:
 # -- over many models -----------------------------------------------------------------------------
 
 
-def _many_models(asked: _Asked) -> None:
+def _many_models(query: _Asked) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
@@ -118,28 +118,28 @@ def _many_models(asked: _Asked) -> None:
     rows = result.table[result.table["language"] == name]
     kinds = list(dict.fromkeys(rows["architecture"]))
     kind = controls.segments("Architecture", kinds, "architecture")
-    rows = asked.of(rows[rows["architecture"] == kind])
+    rows = query.of(rows[rows["architecture"] == kind])
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
-    figure = _ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
+    figure = _ranking(rows, query.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
         says(
             "leaderboard: many models",
             seeds=rows["seeds"].max(),
             words=result.arguments["words"],
-            membership=asked.membership,
+            membership=query.membership,
             right=right,
         )
     )
-    _table(rows, asked.measures)
+    _table(rows, query.measures)
     if figure is not None:
         downloads("leaderboard", result, lambda: figure, of_run=False)
-    _shortcut(result, kind, asked)
+    _shortcut(result, kind, query)
 
 
-def _shortcut(result: Answer, kind: str, asked: _Asked) -> None:
+def _shortcut(result: Answer, kind: str, query: _Asked) -> None:
     """Which method tells a model that leans on a planted shortcut from a clean one?"""
     rows = result.table[result.table["measure"] == FOUND]
-    rows = asked.of(rows[rows["architecture"] == kind])
+    rows = query.of(rows[rows["architecture"] == kind])
     if rows.empty:
         return
     symbol = language(PLANTED).shortcut
@@ -154,7 +154,7 @@ def _shortcut(result: Answer, kind: str, asked: _Asked) -> None:
     _ranking(rows, [FOUND], "Models told apart by the shortcut")
     _table(rows, [FOUND])
     rows = credited(result)
-    rows = on_scale(rows[rows["architecture"] == kind], asked.scale)
+    rows = on_scale(rows[rows["architecture"] == kind], query.scale)
     if rows.empty:
         return
     st.subheader("Does a method's credit follow what the network does?")
@@ -171,11 +171,11 @@ def _shortcut(result: Answer, kind: str, asked: _Asked) -> None:
 # -- one model ------------------------------------------------------------------------------------
 
 
-def _one_model(run: Run, asked: _Asked) -> None:
+def _one_model(run: Run, query: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
-    found = Answers.of(run).current("leaderboard")
-    result = (chosen(run, "leaderboard", found) if found else None) or _of_few_words(run)
+    kept = Answers.of(run).current("leaderboard")
+    result = (chosen(run, "leaderboard", kept) if kept else None) or _of_few_words(run)
     if result is None:
         return
     if result.findings["words"] < Leaderboard().words:
@@ -183,7 +183,7 @@ def _one_model(run: Run, asked: _Asked) -> None:
             offer(
                 f"leaderboard of {run.path}, {run.model_hash()}",
                 f"Ask about {Leaderboard().words:d} words",
-                lambda told: answer(run, "leaderboard", Leaderboard(), told),
+                lambda report: answer(run, "leaderboard", Leaderboard(), report),
                 help="The answer is kept in the run's folder.",
             )
     judged("leaderboard", result)
@@ -196,23 +196,23 @@ def _one_model(run: Run, asked: _Asked) -> None:
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
         f"{share(result.findings['right'])} of them. Hidden symbols become: "
         + "; ".join(
-            text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in asked.kinds
+            text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in query.kinds
         )
         + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
-    asked_of = asked_of[asked_of["membership"] == asked.membership]
+    asked_of = asked_of[asked_of["membership"] == query.membership]
     if asked_of.empty:
         which = "is explained" if verdicts == "all" else f"has a verdict that is {text(verdicts)}"
-        st.info(f"None of the {text(asked.membership)} {which}.")
+        st.info(f"None of the {text(query.membership)} {which}.")
         return
-    rows = asked.of(_board(asked_of))
-    figure = _ranking(rows, asked.measures, f"{run.name}, means over words")
+    rows = query.of(_board(asked_of))
+    figure = _ranking(rows, query.measures, f"{run.name}, means over words")
     count = asked_of["word"].nunique()
     st.caption(
-        f"Means over {count:d} {text(asked.membership)} with 95% bootstrap intervals over words; a "
+        f"Means over {count:d} {text(query.membership)} with 95% bootstrap intervals over words; a "
         "measure that some of them lack is a mean over the others."
     )
-    _table(rows, asked.measures)
+    _table(rows, query.measures)
     with st.expander("The words"):
         shown = ["text", "membership", "probability", "right"]
         st.dataframe(
@@ -230,7 +230,7 @@ def _of_few_words(run: Run) -> Answer | None:
     not written into the run."""
     return at_once(
         f"few words of {run.path}, {run.model_hash()}",
-        lambda told: fresh_answer(run, of_run.QUESTION, Leaderboard(words=FEW), told),
+        lambda report: fresh_answer(run, of_run.QUESTION, Leaderboard(words=FEW), report),
     )
 
 
@@ -264,17 +264,17 @@ def _wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     keys = ["method", "scale", "family", "replacement"]
     order = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
     grid = rows.pivot(index=keys, columns="measure", values=["mean", "low", "high"]).loc[order]
-    found = {
+    columns = {
         measure if part == "mean" else f"{measure}, {part}": grid[part, measure]
         for measure in (*measures, *(cost for cost in COSTS if cost not in measures))
         for part in (("mean", "low", "high") if measure in measures else ("mean",))
         if (part, measure) in grid
     }
-    return pd.DataFrame(found).reset_index()
+    return pd.DataFrame(columns).reset_index()
 
 
 def columns_of(numbers: Iterable[str]) -> dict[str, Any]:
-    """How st.dataframe shows these columns: formats, and what each measures."""
+    """Settings of these columns for st.dataframe: formats, and what each measures."""
     formats = {"calls": "%.0f", "seconds": "%.4f", "error": "%.4f"}
     shown: dict[str, Any] = {"method": st.column_config.TextColumn(pinned=True)}
     for column in numbers:

@@ -60,7 +60,7 @@ def show() -> None:
 @once(show_spinner="Reading the lines ...")
 def _sizes(run: Run) -> tuple[int, int]:
     """The number of lines, and of weights. Raises UserError as ``lines_of``."""
-    return len(lines_of(run)), sum(each.numel() for each in run.model().parameters())
+    return len(lines_of(run)), sum(tensor.numel() for tensor in run.model().parameters())
 
 
 def _word(run: Run) -> None:
@@ -72,33 +72,33 @@ def _word(run: Run) -> None:
         pick(run, typed)
     method = _method(list(METHODS))
     key = f"influence on {typed} of {run.path}, {run.model_hash()}"
-    tables = at_once(key, lambda told: listed.for_word(run, typed, progress=told))
+    tables = at_once(key, lambda report: listed.for_word(run, typed, progress=report))
     if tables is None:
         return
     table = tables[method]
-    own = "It is a training line itself. " if typed in set(table["line"]) else ""
+    remark = "It is a training line itself. " if typed in set(table["line"]) else ""
     st.caption(
-        f"{own}The network's probability of the right answer on this word: "
+        f"{remark}The network's probability of the right answer on this word: "
         f"{share(_probability(run, typed))}."
     )
-    found = _weighed(run, table, method, typed)
-    judged("lines", found)
-    if not found.claims:  # the answers are too sure to have a gradient
+    result = _weighed(run, table, method, typed)
+    judged("lines", result)
+    if not result.claims:  # the answers are too sure to have a gradient
         return
     figure = drawn_lines.chart(table)
-    told = f"The lines that raised most and that lowered most. {found.sentence}"
-    picture(figure, told, fills=True)
+    caption = f"The lines that raised most and that lowered most. {result.sentence}"
+    picture(figure, caption, fills=True)
     reading("lines")
-    downloads("lines", found, lambda: figure)
+    downloads("lines", result, lambda: figure)
 
 
 @once(show_spinner=False)
 def _weighed(run: Run, table: pd.DataFrame, method: InfluenceMethod, word: str | None) -> Answer:
-    """What the question "lines" claims of a table."""
-    found = Answer(
+    """The claims of the question "lines" about a table."""
+    result = Answer(
         table, lines.SILENCE[word is None], {"word": word, "method": listed.NAMED[method]}
     )
-    return weighed(run, lines.QUESTION, Lines(word, method), found)
+    return weighed(run, lines.QUESTION, Lines(word, method), result)
 
 
 def _suspects(run: Run) -> None:
@@ -111,12 +111,12 @@ def _suspects(run: Run) -> None:
         return
     method = _method([name for name in METHODS if name != "cosine"])
     key = f"suspects of {run.path}, {run.model_hash()}"
-    tables = at_once(key, lambda told: listed.suspects(run, lines.TARGETS, progress=told))
+    tables = at_once(key, lambda report: listed.suspects(run, lines.TARGETS, progress=report))
     if tables is None:
         return
     table = tables[method]
-    found = _weighed(run, table, method, None)
-    judged("lines", found)
+    result = _weighed(run, table, method, None)
+    judged("lines", result)
     shown = drawn_lines.scaled(table, "itself", "harm", "untrained")
     bar = st.column_config.ProgressColumn
     st.dataframe(
@@ -131,7 +131,7 @@ def _suspects(run: Run) -> None:
         },
     )
     reading("training lines: suspects")
-    downloads("lines", found, lambda: lines.suspects_chart(table))
+    downloads("lines", result, lambda: lines.suspects_chart(table))
 
 
 def _compared(run: Run) -> None:

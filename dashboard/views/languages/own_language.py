@@ -67,28 +67,28 @@ def _grammar() -> list[str]:
 
 
 KINDS = {"a regular expression of mine": _expression, "a grammar of mine": _grammar}
-"""What a reader may write, by its name among the languages."""
+"""Forms in which a reader may write a language, by their name among the languages."""
 
 
 def draw(config: TrainConfig) -> None:
-    """What the language is, words of it, and words that are almost in it."""
-    known = language(config.language, config.regex, config.symbols, config.grammar)
-    if rule := rule_in_words(known):
+    """The language in words, examples of it, and words that are almost in it."""
+    target = language(config.language, config.regex, config.symbols, config.grammar)
+    if rule := rule_in_words(target):
         st.markdown(f"A word is in it if it **{text(rule)}**.")
-    if isinstance(known, RegularLanguage):
+    if isinstance(target, RegularLanguage):
         picture(
-            automaton_chart(transitions_of(known)),
-            f"The automaton of {config.regex}, with {len(known.delta)} states.",
+            automaton_chart(transitions_of(target)),
+            f"The automaton of {config.regex}, with {len(target.delta)} states.",
         )
     left, right = st.columns(2)
     for column, label, title in ((left, True, "In it"), (right, False, "Almost in it")):
         column.markdown(f"**{text(title)}**")
-        for word in words_of(known, label):
+        for word in words_of(target, label):
             column.markdown(code(" ".join(word)))
-    if isinstance(known, ContextFreeLanguage):
-        word = words_of(known, True)[-1]
+    if isinstance(target, ContextFreeLanguage):
+        word = words_of(target, True)[-1]
         st.caption(f"How the grammar makes {code(' '.join(word))}:")
-        st.code(str(next(known.trees(word))), language=None, wrap_lines=True)
+        st.code(str(next(target.trees(word))), language=None, wrap_lines=True)
 
 
 def words_of(known: FormalLanguage, label: bool) -> list[Word]:
@@ -101,8 +101,8 @@ def words_of(known: FormalLanguage, label: bool) -> list[Word]:
     if not label:
         with suppress(LookupError):  # no length has a member beside a word outside
             words = known.sample(rng, 8 * SHOWN, lengths, label, hard=True).words
-    found = {
+    pool = {
         known.vocabulary.decode(ids[:length])
         for ids, length in zip(words.ids, words.lengths, strict=True)
     }
-    return sorted(sorted(found, key=lambda word: (len(word), word))[:SHOWN], key=len)
+    return sorted(sorted(pool, key=lambda word: (len(word), word))[:SHOWN], key=len)

@@ -72,7 +72,7 @@ def show() -> None:
 
 
 def _all_runs() -> None:
-    """What runs are, and all that there are."""
+    """All runs, and what a run is."""
     st.title("Runs")
     st.markdown(says("runs: what they are"))
     # Of a damaged run the status says what is wrong, in a line that would push all else aside.
@@ -90,7 +90,7 @@ def _overview() -> pd.DataFrame:
 
 
 def _language_card(run: Run) -> None:
-    """What was trained, in four facts."""
+    """The trained language and model, in four facts."""
     language, config = run.language, run.config
     for column, (label, value) in zip(
         st.columns(4),

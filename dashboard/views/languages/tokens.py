@@ -25,26 +25,26 @@ def show() -> None:
     most = _most(name)
     key = f"tokens_merges_{name}"
     merges = controls.slider("Merges", 0, most, min(FIRST_MERGES, most), key=key)
-    known = language(name)
+    target = language(name)
     vocabulary = f"bpe:{merges}" if merges else "characters"
-    cutter = of_tokens.tokeniser_of(known, vocabulary)
-    example = " ".join(known.example())
+    cutter = of_tokens.tokeniser_of(target, vocabulary)
+    example = " ".join(target.example())
     typed = controls.text_input("A word", example, key=f"tokens_word_{name}")
     word = cutter.parse(typed)
     st.markdown("#### " + "  ".join(code(token) for token in word))
     st.caption(f"{len(word)} tokens, of {len(cutter.tokens)} in the vocabulary.")
     table = _judged(name, f"bpe:{most}")
     figure = of_tokens.chart(table, len(cutter.tokens))
-    whole = of_tokens.tokeniser_of(known, f"bpe:{most}")
-    said = of_tokens.in_words(known, whole, table)
-    st.markdown(text(said))
-    picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(said)}", fills=True)
+    whole = of_tokens.tokeniser_of(target, f"bpe:{most}")
+    sentence = of_tokens.in_words(target, whole, table)
+    st.markdown(text(sentence))
+    picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(sentence)}", fills=True)
     reading("tokens")
-    st.dataframe(of_tokens.merges(known, cutter), hide_index=True)
+    st.dataframe(of_tokens.merges(target, cutter), hide_index=True)
     spelled = " ".join(typed.split()) or None
     command = lab("languages", name, tokens=vocabulary, word=spelled)
     st.caption(f"The same on a command line: {code(command)}")
-    downloads("tokens", Answer(table, said, {"language": name}), lambda: figure, of_run=False)
+    downloads("tokens", Answer(table, sentence, {"language": name}), lambda: figure, of_run=False)
 
 
 @once(show_spinner="Merging ...")
@@ -54,5 +54,5 @@ def _most(name: str) -> int:
 
 @once(show_spinner="Merging at random ...")
 def _judged(name: str, vocabulary: str) -> pd.DataFrame:
-    known = language(name)
-    return of_tokens.judged(known, of_tokens.tokeniser_of(known, vocabulary))
+    target = language(name)
+    return of_tokens.judged(target, of_tokens.tokeniser_of(target, vocabulary))

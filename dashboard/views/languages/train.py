@@ -43,7 +43,7 @@ def show() -> None:
 
 
 def _ask() -> None:
-    """What to train; the button that begins it."""
+    """The choice of what to train; the button that begins it."""
     left, right = st.columns(2)
     with left:
         names = [*LANGUAGES, *own_language.KINDS]
@@ -54,12 +54,12 @@ def _ask() -> None:
             _read(words)  # whatever cannot be trained is said here
         else:
             words = [name]
-            known = language(name)
-            if rule := rule_in_words(known):
+            target = language(name)
+            if rule := rule_in_words(target):
                 st.caption(f"A word is in it if it {text(rule)}.")
-            st.caption(text(f"{known.chomsky.capitalize()}, read by {known.machine}."))
-            st.caption(f"A word of it: {code(' '.join(known.example()))}")
-            if missed := known.near_miss_example():
+            st.caption(text(f"{target.chomsky.capitalize()}, read by {target.machine}."))
+            st.caption(f"A word of it: {code(' '.join(target.example()))}")
+            if missed := target.near_miss_example():
                 st.caption(f"No word of it: {code(' '.join(missed))}")
     with right:
         kind = controls.selectbox("Kind of model", list(FAMILIES), key="train_kind")
@@ -85,13 +85,13 @@ def _ask() -> None:
     count = controls.number("How many seeds", 1, SEEDS, 1, key="train_seeds", at=right)
     words += ["--steps", str(steps), "--out", str(runs_folder())]
     every = [[*words, "--seed", str(seed)] for seed in range(first, first + count)]
-    taken = [path for each in every if (path := _path_of(each)).exists()]
+    taken = [path for command in every if (path := _path_of(command)).exists()]
     if taken:
         names = [path.name for path in taken]
         st.info(f"There is a run named {text(', '.join(names))} already: choose another seed.")
     if st.button("Train", type="primary", disabled=bool(taken)):
-        for each in every:
-            processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
+        for command in every:
+            processes.begin(_path_of(command), ["train", *command], _log_of(_path_of(command)))
         st.rerun()
     st.caption("The same on a command line:")
     st.code(lab("train", *every[0]), language=None, wrap_lines=True)
@@ -99,9 +99,9 @@ def _ask() -> None:
 
 def _read(words: Sequence[str]) -> Train:
     """The training that these words of a command ask for. Raises UserError for a mistake."""
-    asked = read("train", words)
-    assert isinstance(asked, Train)
-    return asked
+    training = read("train", words)
+    assert isinstance(training, Train)
+    return training
 
 
 def _path_of(words: Sequence[str]) -> Path:
@@ -149,12 +149,12 @@ def _not_yet(path: Path) -> None:
 
         wait()
         st.button("Stop", key=f"stop {path.name}", on_click=processes.stop, args=(path,))
-    elif said := processes.fault(_log_of(path)):
-        st.error(f"{text(path.name)}: {message(said)}", icon=":material/error:")
+    elif reason := processes.fault(_log_of(path)):
+        st.error(f"{text(path.name)}: {message(reason)}", icon=":material/error:")
 
 
 def _training(run: Run) -> None:
-    """How far a training is, its curve, and what can be done with it."""
+    """The progress of a training, its curve, and what can be done with it."""
     follow = processes.is_working(run.path)
 
     @st.fragment(run_every=1 if follow else None)
@@ -172,8 +172,8 @@ def _training(run: Run) -> None:
         else:
             st.caption("It was begun elsewhere, and can be stopped there.")
         return
-    if said := processes.fault(_log_of(run.path)):
-        st.error(message(said), icon=":material/error:")
+    if reason := processes.fault(_log_of(run.path)):
+        st.error(message(reason), icon=":material/error:")
     with st.container(horizontal=True):
         st.button(
             "Go on",

@@ -24,7 +24,7 @@ from models.training.evaluation import prefix_logits
 LONGEST = 60
 """Symbols of a word whose truth is drawn."""
 PRESSED = "near_misses"
-"""How many near misses the reader asked for."""
+"""The number of near misses that the reader asked for."""
 
 
 def show() -> None:
@@ -51,10 +51,10 @@ def show() -> None:
     if run.objective.verdict_alone:
         table = table[table["token"] == END]
         st.caption(says("try it: verdicts alone"))
-    told = "Probability of every next token after every prefix of the word."
+    caption = "Probability of every next token after every prefix of the word."
     if run.objective.hides:
-        told = "Probability of every symbol in the place of each symbol of the word."
-    picture(_chart(table, run.objective.asks), told)
+        caption = "Probability of every symbol in the place of each symbol of the word."
+    picture(_chart(table, run.objective.asks), caption)
     if run.config.model.output != "sigmoid":
         reading("try it (2)")
     else:
@@ -64,14 +64,14 @@ def show() -> None:
 def _verdict(run: Run, word: Word, accepted: bool) -> None:
     """The verdict, the truth beside it, and the positions that decide."""
     truth = truth_of(run.language, word)
-    said = "in the language" if accepted else "not in the language"
+    verdict = "in the language" if accepted else "not in the language"
     if truth is None:
-        st.info(f"The model says: **{said}**. The truth of this line is not known.")
+        st.info(f"The model says: **{verdict}**. The truth of this line is not known.")
         return
     if truth == accepted:
-        st.success(f"The model says: **{said}**. That is right.", icon=":material/check:")
+        st.success(f"The model says: **{verdict}**. That is right.", icon=":material/check:")
     else:
-        st.error(f"The model says: **{said}**. That is wrong.", icon=":material/close:")
+        st.error(f"The model says: **{verdict}**. That is wrong.", icon=":material/close:")
     if not isinstance(run.language, FormalLanguage):  # a corpus knows the labels of its lines alone
         return
     on_tour = "tour" in st.query_params  # on which the reader is to find the rule
@@ -111,7 +111,7 @@ def _follow(run: Run, word: Word) -> pd.DataFrame:
     )
     if isinstance(run.language, FormalLanguage):
         right = [run.objective.true_tokens(run.language, word, at) for at in range(len(word) + 1)]
-        table["truth"] = [token in each for each in right for token in tokens]
+        table["truth"] = [token in answers for answers in right for token in tokens]
     table = table[table["position"] >= run.objective.begins(word)]
     return table[table["token"] != tokens[BOS_ID]]
 

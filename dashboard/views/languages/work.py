@@ -40,7 +40,7 @@ def _all() -> None:
 
 
 def _state(folder: Path) -> str:
-    """How far the work on a folder is."""
+    """The progress of the work on a folder."""
     if processes.is_waiting(folder):
         return "waits until another one has ended"
     return "goes on" if processes.is_working(folder) else "has ended"

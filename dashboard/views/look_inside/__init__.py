@@ -1,1 +1,1 @@
-"""What goes on in the model: one lens (a way to look inside) on each page."""
+"""The inside of the model: one lens (a way to look inside) on each page."""

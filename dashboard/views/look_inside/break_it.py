@@ -62,8 +62,8 @@ def _said(run: Run, removal: Removal, word: Word) -> pd.DataFrame:
 def _on_a_word(run: Run, removal: Removal) -> None:
     """The word with the places in colour at which what may follow changes, and the verdict."""
     word = given(run.language, word_input(run, member(run, 4)), ())
-    said = _said(run, removal, word)
-    allowed = said.pivot(index=["position", "token"], columns="run", values="allowed")
+    table = _said(run, removal, word)
+    allowed = table.pivot(index=["position", "token"], columns="run", values="allowed")
     changed = (allowed[AS_IT_IS] != allowed[BROKEN]).groupby("position").any()
     chips(word, tuple(place for place in range(len(word)) if changed[place + 1]))
     needed = run.objective.needed(word)
@@ -73,4 +73,4 @@ def _on_a_word(run: Run, removal: Removal) -> None:
     )
     st.markdown(f"As it is, the model says: **{text(before)}**; broken, **{text(after)}**.")
     st.caption("In colour: after this symbol the broken model allows other symbols than before.")
-    picture(said_chart(said), "What may follow each prefix, as it is and broken.")
+    picture(said_chart(table), "What may follow each prefix, as it is and broken.")

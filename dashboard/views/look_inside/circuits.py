@@ -55,9 +55,9 @@ def show() -> None:
     st.dataframe(_scores(result), hide_index=True)
     reading("circuits")
     st.subheader("Approximations beside the exact effects")
-    points, asked = agreement_chart(trained(result)), result.arguments["direction"]
+    points, direction = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
-    reading("circuits: approximations", direction=asked, steps=_steps(result))
+    reading("circuits: approximations", direction=direction, steps=_steps(result))
     _what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
@@ -72,7 +72,7 @@ def show() -> None:
 
 def _steps(result: Answer) -> str:
     steps = result.findings["steps"]
-    taken = " and ".join(f"{name} {found['steps']:.0f}" for name, found in steps.items())
+    taken = " and ".join(f"{name} {entry['steps']:.0f}" for name, entry in steps.items())
     return (
         f"Mixtures: {taken}. They are doubled until, for every k, the first k edges of the ranking "
         f"before hold {STABLE:.0%} of the scores that the first k edges hold now, or until "
@@ -102,19 +102,19 @@ def _what_single_effects_hide(result: Answer) -> None:
 
 
 LEGIBLE = 12
-"""So many edges are told apart at a first look."""
+"""The most edges that are told apart at a first look."""
 
 
 def _graph(result: Answer) -> None:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
-    found = result.findings["circuit"]["edges"]
+    edges = result.findings["circuit"]["edges"]
     order = ranking(result.table, result.arguments["direction"])
     left, right = st.columns([1, 2])
-    ways, first = ["the circuit", "largest effects"], int(len(found) > LEGIBLE)
+    ways, first = ["the circuit", "largest effects"], int(len(edges) > LEGIBLE)
     if controls.segments("Edges", ways, "edges", first, at=left) == "largest effects":
         usual = min(LEGIBLE, len(order))
         size = controls.slider("How many", 1, len(order), usual, key="size", at=right)
-        found = order[:size]
+        edges = order[:size]
         exact = ranking_name("exact", result.arguments["direction"])
         curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")
         near = curve.index[abs(curve.index - size).argmin()]
@@ -122,14 +122,14 @@ def _graph(result: Answer) -> None:
             f"The nearest size that was measured: the {near:d} edges of the largest exact effects "
             f"have a faithfulness of {curve.loc[near, 'faithfulness']:.0%}."
         )
-    figure = graph_chart(trained(result), found)
-    picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
+    figure = graph_chart(trained(result), edges)
+    picture(figure, f"The circuit as a graph: {len(edges)} edges from the embedding to the logits.")
     reading("circuits: graph")
     downloads("circuits", result, lambda: figure)
 
 
 def _beside_the_plan(run: Run, result: Answer) -> None:
-    """Of a planted network: which edges of its plan were found."""
+    """The edges of the plan that were found, for a planted network."""
     plan = read_plan(run.path)
     if plan is None:
         return
@@ -151,24 +151,24 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
 
 
 def _on_a_word(run: Run, result: Answer) -> None:
-    """What the circuit alone says of a typed word, and which of its edges matter there."""
+    """The answer of the circuit alone on a typed word, and which of its edges matter there."""
     word = given(run.language, word_input(run, member(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
-    said, effects = _on_word(
+    table, effects = _on_word(
         run,
         edges,
         result.arguments["ablation"],
         result.arguments["direction"],
         word,
     )
-    pairs = int(said["pairs"].iloc[0])
+    pairs = int(table["pairs"].iloc[0])
     left, right = st.columns(2)
     left.dataframe(
         pd.DataFrame(
             {
-                "END's logit by": said["run"],
-                "mean": said["logit"].map("{:.2f}".format),
-                "taken as in": [f"{count} of {pairs}" for count in said["accepted"]],
+                "END's logit by": table["run"],
+                "mean": table["logit"].map("{:.2f}".format),
+                "taken as in": [f"{count} of {pairs}" for count in table["accepted"]],
             }
         ),
         hide_index=True,

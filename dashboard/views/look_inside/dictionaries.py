@@ -48,12 +48,12 @@ PARTS = {
 def show() -> None:
     """The page."""
     run = current_run()
-    found = Answers.of(run).current(NAME)
-    asked, size = _chosen(run, found)
-    width = asked.width[0]
-    fitting = [each for each in found if _fits(each, asked, size)]
+    entries = Answers.of(run).current(NAME)
+    query, size = _chosen(run, entries)
+    width = query.width[0]
+    fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
-        _offered(run, asked, size)
+        _offered(run, query, size)
         return
     arguments = _one_of(fitting)
     result = Answers.of(run).asked(NAME, arguments)
@@ -73,15 +73,15 @@ def show() -> None:
 # -- which dictionaries ---------------------------------------------------------------------------
 
 
-def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
+def _chosen(run: Run, entries: Sequence[Kept]) -> tuple[Dictionary, int]:
     """The dictionaries that the reader chose, and the dimensions of their site. At first they are
     those that were asked for last."""
     with model_of(run) as model:
         labels = {hook: label for label, hook in sites_of(model, SITES).items()}
-    kept = [each.record.arguments for each in found]
+    kept = [entry.record.arguments for entry in entries]
     default = arguments_of(Dictionary())
     last = kept[0] if kept else default
-    sites = list(dict.fromkeys([*labels, *(each["site"] for each in kept)]))
+    sites = list(dict.fromkeys([*labels, *(options["site"] for options in kept)]))
     first = sites.index(last["site"]) if last["site"] in sites else len(sites) - 1
     columns = st.columns(3)
     site = controls.selectbox(
@@ -92,10 +92,10 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
         format_func=lambda hook: labels.get(hook, hook),
         at=columns[0],
     )
-    size, own = _size(run, site), [each for each in kept if each["site"] == site]
+    size, at_site = _size(run, site), [options for options in kept if options["site"] == site]
     widths = {times * size for times in SIZES}
-    widths |= {width for each in own for width in each["width"]}
-    usual = (own[0]["width"] if own else ()) or (2 * size,)
+    widths |= {width for options in at_site for width in options["width"]}
+    usual = (at_site[0]["width"] if at_site else ()) or (2 * size,)
     width = controls.selectbox(
         "Latents",
         sorted(widths),
@@ -105,11 +105,11 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
         help="Directions of a dictionary; in brackets, how many for each dimension of the site",
         at=columns[1],
     )
-    actives = sorted({*ACTIVE, *(each["active"] for each in own)})
+    actives = sorted({*ACTIVE, *(options["active"] for options in at_site)})
     active = controls.selectbox(
         "On at a position",
         actives,
-        actives.index(own[0]["active"] if own else default["active"]),
+        actives.index(at_site[0]["active"] if at_site else default["active"]),
         key=f"dictionary_active_{controls.first_run()}",
         at=columns[2],
     )
@@ -124,17 +124,17 @@ def _size(run: Run, site: str) -> int:
         return activations(model, torch.as_tensor(tokens), [site])[site].shape[-1]
 
 
-def _fits(kept: Kept, asked: Dictionary, size: int) -> bool:
+def _fits(kept: Kept, query: Dictionary, size: int) -> bool:
     """Has a kept answer the chosen dictionaries?"""
-    known = kept.record.arguments
-    widths = known["width"] or [2 * size]
-    there = known["site"], known["active"]
-    return there == (asked.site, asked.active) and asked.width[0] in widths
+    options = kept.record.arguments
+    widths = options["width"] or [2 * size]
+    there = options["site"], options["active"]
+    return there == (query.site, query.active) and query.width[0] in widths
 
 
-def _one_of(found: Sequence[Kept]) -> dict[str, Any]:
+def _one_of(entries: Sequence[Kept]) -> dict[str, Any]:
     """The arguments of a kept answer; of several the reader's choice."""
-    labels = {_told(each.record.arguments): each.record.arguments for each in found}
+    labels = {_told(entry.record.arguments): entry.record.arguments for entry in entries}
     label = next(iter(labels))
     if len(labels) > 1:
         label = controls.selectbox("Asked with", list(labels), key="dictionary_asked")
@@ -149,21 +149,21 @@ def _told(arguments: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parts.items())
 
 
-def _offered(run: Run, asked: Dictionary, size: int) -> None:
+def _offered(run: Run, query: Dictionary, size: int) -> None:
     """A button that trains the chosen dictionaries. It asks for the default ones as the command
     does: the page finds the answer of the command, and the command the page's."""
-    width = () if asked.width == (2 * size,) else asked.width
-    asked = Dictionary(site=asked.site, width=width, active=asked.active)
+    width = () if query.width == (2 * size,) else query.width
+    query = Dictionary(site=query.site, width=width, active=query.active)
     st.info(
         f"These dictionaries have not been trained for {text(run.name)} yet. Each kind is trained "
-        f"with {asked.seeds:d} seeds, on this network and on its untrained control: of a small "
+        f"with {query.seeds:d} seeds, on this network and on its untrained control: of a small "
         "network in about a minute."
     )
     with explain_errors():
         key = (
-            f"{NAME} of {run.path}, {run.model_hash()}: {asked.site}, {asked.width}, {asked.active}"
+            f"{NAME} of {run.path}, {run.model_hash()}: {query.site}, {query.width}, {query.active}"
         )
-        offer(key, "Train them", lambda done: answer(run, NAME, asked, done), type="primary")
+        offer(key, "Train them", lambda done: answer(run, NAME, query, done), type="primary")
 
 
 # -- what they are --------------------------------------------------------------------------------
@@ -190,11 +190,11 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
     left, right = st.columns(2)
     kinds = latents["kind"].unique().tolist()
     kind = controls.segments("Kind", kinds, "dictionary_kind", at=left)
-    own = latents[latents["kind"] == kind].drop(columns=["kind", "width"])
+    rows = latents[latents["kind"] == kind].drop(columns=["kind", "width"])
     facts = result.findings["facts"]
     key = f"dictionary_fact_{run.language.name}"
     fact = controls.selectbox("Fact", [EVERY, *facts], key=key, at=right)
-    shown = own if fact == EVERY else own[own["fact"] == fact]
+    shown = rows if fact == EVERY else rows[rows["fact"] == fact]
     if shown.empty:
         st.info(f"No latent tells {text(fact)} better than other facts.")
     else:
@@ -204,7 +204,7 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
     reading("dictionaries: latents (2)")
     plan = plan_of(run)
     best = pd.DataFrame(result.findings["told"])
-    table = by_fact(best[best["kind"] == kind], own)
+    table = by_fact(best[best["kind"] == kind], rows)
     if plan is None:
         st.header("What tells each fact", divider="gray")
     else:

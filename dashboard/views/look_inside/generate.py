@@ -48,7 +48,7 @@ def show() -> None:
 
 
 def _words(run: Run) -> None:
-    """What may follow a beginning, and words that go on from it."""
+    """The tokens that may follow a beginning, and words that go on from it."""
     prompt = _prompt(run)
     choice, seed = _choice(len(run.language.vocabulary.symbols) + 1)
     left, right = st.columns(2)
@@ -79,13 +79,13 @@ def _words(run: Run) -> None:
             f"{longest_of(run):d} symbols, the longest of the training."
         )
     usual = Choice()
-    own = {name: value for name, value in vars(choice).items() if value != getattr(usual, name)}
+    changes = {name: value for name, value in vars(choice).items() if value != getattr(usual, name)}
     begin = " ".join(prompt) or None
-    in_the_terminal("generate", count=COUNT, seed=seed, prompt=begin, **own)
+    in_the_terminal("generate", count=COUNT, seed=seed, prompt=begin, **changes)
 
 
 def _prompt(run: Run) -> Word:
-    """What every word begins with."""
+    """The beginning of every word."""
     vocabulary = run.language.vocabulary
     typed = controls.text_input(
         "Every word begins with",
@@ -97,7 +97,7 @@ def _prompt(run: Run) -> Word:
 
 
 def _choice(tokens: int) -> tuple[Choice, int]:
-    """What the reader changes about the distribution, and the seed of the drawing."""
+    """The reader's changes to the distribution, and the seed of the drawing."""
     a, b, c = st.columns(3)
     temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature", at=a)
     seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed", at=a)
@@ -138,9 +138,9 @@ def _beam(run: Run) -> None:
     figure = beam_chart(here)
     picture(figure, f"The hypotheses of a beam of {width} after {shown} steps.")
     reading("generate: beam")
-    asked = {"run": run.name, "width": width, "by_length": fair, "prompt": " ".join(prompt)}
-    said = f"A beam search of width {width}."
-    downloads("beam", Answer(table, said, asked), lambda: figure)
+    findings = {"run": run.name, "width": width, "by_length": fair, "prompt": " ".join(prompt)}
+    sentence = f"A beam search of width {width}."
+    downloads("beam", Answer(table, sentence, findings), lambda: figure)
 
 
 @once(show_spinner="Computing ...")
@@ -153,11 +153,11 @@ def _compared(run: Run) -> None:
     """All decoders beside three controls."""
     prompt = _prompt(run)
     key = f"decoders of {run.path}, {run.model_hash()}, {' '.join(prompt)}"
-    table = at_once(key, lambda told: decoders(run, prompt=prompt, progress=told))
+    table = at_once(key, lambda report: decoders(run, prompt=prompt, progress=report))
     if table is None:
         return
-    found = claims(table)
-    result = Answer(table, told(found, None), {"run": run.name}, claims=found)
+    made = claims(table)
+    result = Answer(table, told(made, None), {"run": run.name}, claims=made)
     drawing.judged("generate", result)
     figure = chart(table)
     picture(figure, f"Share of right words by decoder. {result.sentence}")

@@ -127,22 +127,22 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         seen = patterns(model, torch.as_tensor(ids))
     types, verdicts = _on_word(run, word)
 
-    def own(table: pd.DataFrame) -> pd.DataFrame:
+    def of_head(table: pd.DataFrame) -> pd.DataFrame:
         return table[(table["layer"] == layer) & (table["head"] == head)]
 
     with st.container(horizontal=True, gap="medium"):
         with st.container(width="content"):
             st.markdown("**Where it looks**")
-            pattern = pattern_chart(own(seen), vocabulary.decode(ids[0].tolist()))
+            pattern = pattern_chart(of_head(seen), vocabulary.decode(ids[0].tolist()))
             picture(pattern, f"Attention of {part}: query down, key across.")
         with st.container(width="content"):
             st.markdown("**What kind of head it is**, on this word")
-            picture(one_head.types_chart(own(types)), f"The types of {part} on the word.")
+            picture(one_head.types_chart(of_head(types)), f"The types of {part} on the word.")
         with st.container(width=290):
-            _verdicts(own(verdicts))
-    asked = {"run": run.name, "word": list(word), "head": part}
-    downloads(f"pattern-{part}", Answer(own(seen), "", asked), lambda: pattern)
-    _circuits(run, part, layer, head, asked)
+            _verdicts(of_head(verdicts))
+    findings = {"run": run.name, "word": list(word), "head": part}
+    downloads(f"pattern-{part}", Answer(of_head(seen), "", findings), lambda: pattern)
+    _circuits(run, part, layer, head, findings)
     st.markdown("**Attention of all heads on the word**")
     picture(
         pattern_chart(seen, vocabulary.decode(ids[0].tolist())),
@@ -156,7 +156,7 @@ CIRCUITS = {
 }
 
 
-def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, object]) -> None:
+def _circuits(run: Run, part: str, layer: int, head: int, findings: Mapping[str, object]) -> None:
     """A head by its weights alone."""
     if not run.config.model.residual:
         st.caption(says("heads: no residual stream"))
@@ -174,7 +174,7 @@ def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, ob
     if rotary:
         st.caption(says("heads: rotary"))
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
-    downloads(f"circuits-{part}", Answer(circuits, "", dict(asked)), lambda: figure)
+    downloads(f"circuits-{part}", Answer(circuits, "", dict(findings)), lambda: figure)
 
 
 @once(show_spinner=False)
@@ -193,12 +193,12 @@ def _verdicts(table: pd.DataFrame) -> None:
     rows = [("as it is", before, _said(before > 0))]
     for row in table.itertuples():
         if not row.draws:
-            said = "no word is as long"
+            verdict = "no word is as long"
         elif row.draws > 1:
-            said = f"{_said(2 * row.accepted > row.draws)}, {row.accepted}/{row.draws}"
+            verdict = f"{_said(2 * row.accepted > row.draws)}, {row.accepted}/{row.draws}"
         else:
-            said = _said(row.accepted > 0)
-        rows.append((METHODS[row.method], float(row.after), said))
+            verdict = _said(row.accepted > 0)
+        rows.append((METHODS[row.method], float(row.after), verdict))
     st.dataframe(
         pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"]),
         hide_index=True,

@@ -64,15 +64,15 @@ def _erased_table(result: Answer) -> pd.DataFrame:
         [
             {
                 "variable": name,
-                "site": found["site"],
-                "words right": f"{found['none']:.0%}",
-                "erased": f"{found['LEACE']:.0%}",
-                "random directions": f"{found['random directions']:.0%}",
-                "random readout": f"{found['random readout']:.0%}",
-                "probe": f"{found['probe']:.2f}",
-                "probe, erased": f"{found['probe_erased']:.2f}",
+                "site": effect["site"],
+                "words right": f"{effect['none']:.0%}",
+                "erased": f"{effect['LEACE']:.0%}",
+                "random directions": f"{effect['random directions']:.0%}",
+                "random readout": f"{effect['random readout']:.0%}",
+                "probe": f"{effect['probe']:.2f}",
+                "probe, erased": f"{effect['probe_erased']:.2f}",
             }
-            for name, found in result.findings["erasure"].items()
+            for name, effect in result.findings["erasure"].items()
         ]
     )
 
@@ -86,8 +86,8 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
     variable = controls.selectbox("Variable", names, names.index(main), key=key, at=columns[0])
     with model_of(run) as model:
         sites = list(sites_of(model))
-    found = result.findings if result else {}
-    best = (found.get("steering") or found.get("erasure", {}).get(variable) or {}).get("site")
+    findings = result.findings if result else {}
+    best = (findings.get("steering") or findings.get("erasure", {}).get(variable) or {}).get("site")
     first = sites.index(best) if best in sites else len(sites) - 1
     key = f"at_{controls.first_run()}"
     site = controls.selectbox("Site", sites, first, key=key, at=columns[1])
@@ -97,9 +97,9 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
     if change != "erase":
         k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k", at=columns[3])
     word = given(run.language, word_input(run, _longer(run)), ())
-    said = _changed(run, site, variable, change, k, word)
-    st.markdown(_ends(said, word))
-    picture(said_chart(said), f"What may follow each prefix, as it is and with {variable} changed.")
+    runs = _changed(run, site, variable, change, k, word)
+    st.markdown(_ends(runs, word))
+    picture(said_chart(runs), f"What may follow each prefix, as it is and with {variable} changed.")
     st.caption(says("interventions: on a word"))
 
 
@@ -118,9 +118,9 @@ def _changed(
         return changed(model, run, site, variable, change, k, word)
 
 
-def _ends(said: pd.DataFrame, word: Word) -> str:
+def _ends(table: pd.DataFrame, word: Word) -> str:
     """A sentence: after which symbols the word may end, as it is and with the variable changed."""
-    rows = said[(said["token"] == END) & said["allowed"]]
+    rows = table[(table["token"] == END) & table["allowed"]]
     where = {
         name: ", ".join(rows.loc[rows["run"] == name, "place"]) or "nothing"
         for name in ("as it is", "changed")

@@ -76,7 +76,7 @@ def _drawing(run: Run, positions: int) -> None:
 
 
 def _inventory(run: Run) -> None:
-    """How many numbers were learned, where they lie, and which activations have a name."""
+    """The learned numbers: how many, where they lie, and which activations have a name."""
     with model_of(run) as model:
         table = architecture.parameters(model)
     counting = run.config.model.family.tabular
@@ -219,7 +219,7 @@ def _timed(run: Run, positions: int) -> list[pd.DataFrame]:
 
 
 def _lesson(run: Run) -> str:
-    """What the charts show, with the numbers of this run."""
+    """The lesson of the charts, with the numbers of this run."""
     config = run.config.model
     if config.family.attends:
         return says("model: cost of attention", positions=2 * config.d_model)

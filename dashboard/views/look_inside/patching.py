@@ -48,24 +48,24 @@ def show() -> None:
         metric = controls.selectbox(
             "Effect on", list(METRICS), key="metric", format_func=METRICS.__getitem__
         )
-    own = {} if typed == " ".join(default) else {"word": typed}
+    options = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
-        result = asked(run, "patching", direction=direction, metric=metric, **own)
+        result = asked(run, "patching", direction=direction, metric=metric, **options)
         if result is not None:
             _answered(run, result, direction)
     seeds_of(run, "patching")
 
 
 def _answered(run: Run, result: Answer, direction: str) -> None:
-    """What patching does in the word, and one site of the reader's choice."""
-    found = result.findings
-    chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))
+    """The effect of patching in the word, and one site of the reader's choice."""
+    facts = result.findings
+    chips(tuple(facts["word"]), tuple(p - 1 for p in facts["changed_positions"]))
     st.caption(
-        f"{IN_LANGUAGE[found['in_language']]} In colour: the positions at "
-        f"which at least one of its {len(found['counterfactuals'])} counterfactuals differs from "
+        f"{IN_LANGUAGE[facts['in_language']]} In colour: the positions at "
+        f"which at least one of its {len(facts['counterfactuals'])} counterfactuals differs from "
         "it. A counterfactual is a word of the same length for which the other verdict is right, "
         f"with as few symbols changed as possible, for example "
-        f"{code(' '.join(found['counterfactuals'][0]))}."
+        f"{code(' '.join(facts['counterfactuals'][0]))}."
     )
     judged("patching", result)
     chosen = _heatmaps(run, result)
@@ -95,9 +95,9 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
 
 
 def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
-    """What the model says in the two runs, and in the one that is patched at a single site."""
+    """The model's answers in the two runs, and in the one that is patched at a single site."""
     word: Word = tuple(result.findings["word"])
-    others = [tuple(each) for each in result.findings["counterfactuals"]]
+    others = [tuple(symbols) for symbols in result.findings["counterfactuals"]]
     other = controls.selectbox(
         "Counterfactual", others, format_func=" ".join, key=f"other_of_{'-'.join(word)}"
     )
@@ -106,19 +106,19 @@ def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     place = {name: None if value == -1 else value for name, value in row.items()}
     site = Site(**cast(dict[str, Any], place))
     given, into = (word, other) if direction == "restore" else (other, word)
-    said, logits = _three_runs(run, given, into, site)
+    answers, logits = _three_runs(run, given, into, site)
     before, patched, after = logits
     st.markdown(
         f"**{text(chosen)}**: END's logit (above 0 the word may end) is {before:.2f} before "
         f"patching, **{patched:.2f}** with this activation put in, and {after:.2f} in the run that "
         "it was taken from."
     )
-    picture(said_chart(said), f"What three runs say of the next token: {chosen} patched.")
+    picture(said_chart(answers), f"What three runs say of the next token: {chosen} patched.")
 
 
 @torch.no_grad()
 def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataFrame, list[float]]:
-    """What each run says at each place; and END's logit in each where the verdict is read."""
+    """The answers of each run at each place; and END's logit in each where the verdict is read."""
     vocabulary = run.language.vocabulary
     source, target = (torch.as_tensor(vocabulary.words([w]).tokens) for w in (given, into))
     with model_of(run) as model:
@@ -138,11 +138,11 @@ def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataF
                 "run": name,
                 "place": np.repeat(places, len(ids)),
                 "token": np.tile(tokens, len(places)),
-                "probability": run.objective.probabilities(each[list(positions)])[:, ids]
+                "probability": run.objective.probabilities(values[list(positions)])[:, ids]
                 .flatten()
                 .numpy(),
             }
         )
-        for name, each in logits.items()
+        for name, values in logits.items()
     ]
-    return pd.concat(tables), [float(each[at, END_ID]) for each in logits.values()]
+    return pd.concat(tables), [float(values[at, END_ID]) for values in logits.values()]

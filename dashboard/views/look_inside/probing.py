@@ -79,7 +79,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
 
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
-    """What the linear probe reads beside the truth, its errors by length, and the activations."""
+    """The linear probe's reading beside the truth, its errors by length, and the activations."""
     options = Probing(**result.arguments)
     with st.spinner("Computing ..."):
         rows = _read(run, options, target, site)
@@ -106,6 +106,6 @@ def _best_sites(result: Answer) -> pd.DataFrame:
     best = result.findings["best"]
     rows = headline(result).pivot(index="variable", columns="of", values="value")
     rows = rows[list(dict.fromkeys(headline(result)["of"]))].loc[list(best)]
-    rows.insert(0, "site", [found["site"] for found in best.values()])
-    rows.insert(1, "metric", [found["metric"] for found in best.values()])
+    rows.insert(0, "site", [entry["site"] for entry in best.values()])
+    rows.insert(1, "metric", [entry["metric"] for entry in best.values()])
     return rows.reset_index()

@@ -35,11 +35,11 @@ def show() -> None:
 
 def _tree(run: Run) -> None:
     """A word with its tree, and structural probes."""
-    known = run.language
-    assert isinstance(known, ContextFreeLanguage)
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
     word = max(trees.words_of(run, 30, 0), key=len)
     st.caption(f"A word, {code(' '.join(word))}, and its tree:")
-    st.code(str(next(known.trees(word))), language=None, wrap_lines=True)
+    st.code(str(next(language.trees(word))), language=None, wrap_lines=True)
     live("syntax")
 
 

@@ -43,16 +43,16 @@ def show() -> None:
 
 def _map(run: Run, language: ContextFreeLanguage) -> None:
     """The words in two dimensions, and an analogy that the reader chooses."""
-    known = _vectors(run)
-    name = controls.selectbox("Vectors", list(known), key="vectors_kind")
-    own = known[name]
-    figure = of_words.map_chart(of_words.map_of(language, own))
+    by_name = _vectors(run)
+    name = controls.selectbox("Vectors", list(by_name), key="vectors_kind")
+    matrix = by_name[name]
+    figure = of_words.map_chart(of_words.map_of(language, matrix))
     picture(figure, f"A map of the words by {text(name)}, coloured by their classes.")
     reading("vectors: map")
     st.markdown("**A word is to another as a third is to ...?**")
     words = list(of_words.classes_of(language))
-    asked = of_words.analogies_of(language)
-    first = asked[-1] if asked else None
+    analogies = of_words.analogies_of(language)
+    first = analogies[-1] if analogies else None
     symbols = language.vocabulary.symbols
     chosen = []
     for column, letter in zip(st.columns(3), "abc", strict=True):
@@ -60,7 +60,7 @@ def _map(run: Run, language: ContextFreeLanguage) -> None:
         key = f"vectors_{letter}_{language.name}"
         chosen.append(controls.selectbox(letter, words, usual, key=key, at=column))
     a, b, c = chosen
-    table = of_words.nearest(language, own, a, b, c)
+    table = of_words.nearest(language, matrix, a, b, c)
     st.markdown(
         f"{code(a)} is to {code(b)} as {code(c)} is to {code(table['word'].iloc[0])} "
         f"({text(table['classes'].iloc[0])})."
@@ -75,7 +75,7 @@ def _vectors(run: Run) -> dict[str, np.ndarray]:
 
 
 def _whole(run: Run) -> None:
-    """What one vector holds of a whole word, and a map of such vectors."""
+    """The content of one vector for a whole word, and a map of such vectors."""
     result = live("sentences")
     if result is None:
         return

@@ -12,12 +12,12 @@ from dashboard.markup import text
 def show() -> None:
     """The page."""
     wanted = controls.text_input("Find", "", key="find", placeholder="LEACE")
-    found = _matching(wanted)
-    if not found:
+    matches = _matching(wanted)
+    if not matches:
         st.info("No term has these letters in its name or meaning.")
-    for group in dict.fromkeys(term.group for term in found):
+    for group in dict.fromkeys(term.group for term in matches):
         st.header(text(group), divider="gray")
-        st.markdown(entries(term for term in found if term.group == group))
+        st.markdown(entries(term for term in matches if term.group == group))
 
 
 def _matching(wanted: str) -> list[Term]:

@@ -32,10 +32,10 @@ def show() -> None:
         st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
     with explain_errors():
         learners = _learners()
-        asked = [run for run in learners if Answers.of(run).current("discovery")]
-        if asked and step:
-            _told(asked[0], step)
-        elif learners and not asked:
+        runs = [run for run in learners if Answers.of(run).current("discovery")]
+        if runs and step:
+            _told(runs[0], step)
+        elif learners and not runs:
             st.info(
                 f"{text(learners[0].name)} has learned lines like these. It has not been asked for "
                 f"its rule yet: {code(lab('analyse', learners[0].path))} asks it everything."
@@ -58,7 +58,7 @@ def show() -> None:
 
 
 def _card(run: Run) -> None:
-    """What the kept answers of the chosen run say, each with a sign of trust."""
+    """The kept answers of the chosen run, each with a sign of trust."""
     rows = scorecard(run) if run.steps() else pd.DataFrame()
     if rows.empty:
         st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it every question.")
@@ -82,34 +82,34 @@ def _go_on(step: int) -> None:
 
 def _learners() -> list[Run]:
     """The runs that learned the Dutch lines, the most telling one first."""
-    names, found = [path.name for path in find_runs(runs_folder())], []
+    names, runs = [path.name for path in find_runs(runs_folder())], []
     for name in sorted(names, key=lambda name: name != most_telling(names)):
         if not name.startswith(f"{DIEREN}-"):
             continue
         run = Run(runs_folder() / name)
         learnt = run.config.language == DIEREN and not isinstance(run.language, LabelledCorpus)
         if learnt and run.steps():
-            found.append(run)
-    return found
+            runs.append(run)
+    return runs
 
 
 def _told(run: Run, step: int) -> None:
-    """What the run's kept answers say at this step of the story."""
-    found = Answers.of(run).latest("discovery")
-    if found is None:
+    """The run's kept answers at this step of the story."""
+    result = Answers.of(run).latest("discovery")
+    if result is None:
         return
     if step == 1:
         _network(run)
     elif step == 2:
-        _automaton(found)
+        _automaton(result)
     else:
-        judged("discovery", found)
+        judged("discovery", result)
         st.markdown(says("story: the rule"))
 
 
 def _network(run: Run) -> None:
     st.markdown(
-        says("story: the network", run=run.name, step=min(each["step"] for each in run.metrics()))
+        says("story: the network", run=run.name, step=min(line["step"] for line in run.metrics()))
     )
     training_curves(run)
     st.markdown(f"**{text(_said_of_the_lines(run))}**")
@@ -121,10 +121,10 @@ def _said_of_the_lines(run: Run) -> str:
     return "" if verdicts is None else summary(verdicts)
 
 
-def _automaton(found: Answer) -> None:
-    of = found.findings
+def _automaton(result: Answer) -> None:
+    of = result.findings
     st.markdown(says("story: the automaton", queries=of["queries"]))
-    picture(chart(found), f"The automaton. {found.sentence}")
+    picture(chart(result), f"The automaton. {result.sentence}")
     st.markdown(
         f"The automaton gives **{of['agreement_truth']:.1%}** of the held-out lines their right "
         "label."

@@ -29,7 +29,7 @@ def stop(address: str | None) -> None:
     the page that it was on; so whoever comes to another page than the stop's is led there.
 
     Args:
-        address: of the page that is drawn; None if it is drawn by itself.
+        address: the address of the page that is drawn; None if it is drawn by itself.
     """
     name, at = st.query_params.get("tour", ""), st.query_params.get("stop", "")
     tour = TOURS.get(name)

@@ -1,1 +1,1 @@
-"""What sparse dictionaries of a run's activations find of what is known of its words."""
+"""Sparse dictionaries of a run's activations: what they find of what is known of its words."""

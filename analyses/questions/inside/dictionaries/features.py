@@ -42,7 +42,7 @@ def features(site: Site, made: Made) -> Iterator[dict[str, object]]:
         if not live(codes)[latent]:
             continue
         fact = int(readers.fits[:, latent].argmax())
-        said = new[:, latent] > readers.thresholds[fact, latent]
+        prediction = new[:, latent] > readers.thresholds[fact, latent]
         off, up = verdicts.clamped(one, latent, float(codes[:, latent].max()))
         yield {
             "kind": made.kind,
@@ -50,7 +50,7 @@ def features(site: Site, made: Made) -> Iterator[dict[str, object]]:
             "latent": latent,
             "on": float(share[latent]),
             "fact": truth.names[fact],
-            "F1": float(f1(said, facts[:, fact])),
+            "F1": float(f1(prediction, facts[:, fact])),
             "words": ", ".join(_strongest(site, new[:, latent])),
             "off": off,
             "up": up,
@@ -58,7 +58,7 @@ def features(site: Site, made: Made) -> Iterator[dict[str, object]]:
 
 
 def told(site: Site, made: Made) -> Iterator[dict[str, object]]:
-    """What tells each fact, in the first dictionary of a kind.
+    """The latent that tells each fact best, in the first dictionary of a kind.
 
     Returns:
         One row per fact: kind, width, fact, latent (the one that tells it best where latents are
@@ -97,7 +97,7 @@ class _Verdicts:
     """The verdicts on some words, as they are and with a latent clamped.
 
     Args:
-        made: whose latents are clamped.
+        made: the dictionaries whose latents are clamped.
     """
 
     def __init__(self, site: Site, made: Made) -> None:

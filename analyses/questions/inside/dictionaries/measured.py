@@ -51,8 +51,8 @@ class Seen:
     """The activations of a model at one hook.
 
     Attributes:
-        fit, score: at the positions of both halves of the words.
-        choosing, clamps: at the moved positions of the cases; empty where there are none.
+        fit, score: those at the positions of both halves of the words.
+        choosing, clamps: those at the moved positions of the cases; empty where there are none.
     """
 
     fit: Float[Tensor, "n d"]
@@ -68,7 +68,7 @@ class Seen:
                 f"{hook} has {x.ndim - 1} axes beside the words: choose a --site whose activations "
                 "are one vector at each position, such as blocks.0.hook_resid_post"
             )
-        cases = [_moved(model, hook, each, x.shape[2]) for each in (truth.choosing, truth.clamps)]
+        cases = [_moved(model, hook, part, x.shape[2]) for part in (truth.choosing, truth.clamps)]
         return cls(x[truth.fit.at], x[truth.score.at], *cases)
 
 
@@ -85,9 +85,9 @@ class Made:
 
     Attributes:
         kind: its name.
-        width: the latents that were asked for.
+        width: the number of latents that was asked for.
         dictionaries: one for each seed, or a single one that no seed changes.
-        reads: what they encode.
+        reads: the activations that they encode.
     """
 
     kind: str
@@ -98,15 +98,15 @@ class Made:
 
 @dataclass(frozen=True)
 class Site:
-    """Where dictionaries are looked for, and what is asked of them.
+    """A site where dictionaries are looked for, and what is asked of them.
 
     Attributes:
         model: the trained one, or its control.
         hook: the output of the dictionaries.
-        truth: of the words.
+        truth: the truth of the words.
         seen: the activations at the hook.
-        recipe: how dictionaries are trained; kind and width are put in.
-        seeds: of the dictionaries.
+        recipe: the training of the dictionaries; kind and width are put in.
+        seeds: a seed for each dictionary.
     """
 
     model: LanguageModel
@@ -121,11 +121,11 @@ class Site:
         if kind == "transcoder":
             recipe = replace(self.recipe, kind="topk", width=width)
             reads = Seen.at(self.model, reads_of(self.hook), self.truth)
-            found = trained(reads.fit, recipe, self.seeds, self.seen.fit, told)
-            return Made(kind, width, found, reads)
+            dictionaries = trained(reads.fit, recipe, self.seeds, self.seen.fit, told)
+            return Made(kind, width, dictionaries, reads)
         recipe = replace(self.recipe, kind=kind, width=width)
-        found = trained(self.seen.fit, recipe, self.seeds, progress=told)
-        return Made(kind, width, found, self.seen)
+        dictionaries = trained(self.seen.fit, recipe, self.seeds, progress=told)
+        return Made(kind, width, dictionaries, self.seen)
 
     def peers(self, width: int) -> list[Made]:
         """The same activations, in older ways and without learning."""
@@ -136,11 +136,11 @@ class Site:
             "random": [drawn(x, width, active, seed) for seed in self.seeds],
         }
         made = [Made("PCA", width, [principal(x, width)], self.seen)]
-        made += [Made(kind, width, found, self.seen) for kind, found in several.items()]
+        made += [Made(kind, width, group, self.seen) for kind, group in several.items()]
         made.append(self._neurons(width))
         if self.truth.directions is not None and self.truth.signed is not None:
-            known = oracle(x, self.truth.directions, self.truth.signed)
-            made.append(Made("oracle", width, [known], self.seen))
+            ideal = oracle(x, self.truth.directions, self.truth.signed)
+            made.append(Made("oracle", width, [ideal], self.seen))
         return made
 
     def _neurons(self, width: int) -> Made:
@@ -149,26 +149,26 @@ class Site:
             name = self.hook.replace("hook_mlp_out", "mlp")
             mlp = self.model.get_submodule(name)
             if isinstance(mlp, MLP):
-                found = neurons(mlp.W_out.detach(), mlp.b_out.detach())
+                units = neurons(mlp.W_out.detach(), mlp.b_out.detach())
                 reads = Seen.at(self.model, f"{name}.hook_post", self.truth)
-                return Made("neurons", width, [found], reads)
+                return Made("neurons", width, [units], reads)
         return Made("neurons", width, [axes(self.seen.fit)], self.seen)
 
     def rows(self, made: Made, name: str, causal: bool) -> list[dict[str, object]]:
         """The scores of dictionaries as rows of the table: one for each measure.
 
         Args:
-            name: of the model.
+            name: the model's name.
             causal: whether directions and moves mean anything: the model was trained.
         """
-        each = [self._scores(one, made.reads, causal) for one in made.dictionaries]
+        results = [self._scores(one, made.reads, causal) for one in made.dictionaries]
         alive = [d.directions[live(d.encode(made.reads.fit))] for d in made.dictionaries]
-        found = stability(alive) if len(self.seeds) > 1 else [np.nan] * len(alive)
-        for scores, value in zip(each, found, strict=True):
+        stabilities = stability(alive) if len(self.seeds) > 1 else [np.nan] * len(alive)
+        for scores, value in zip(results, stabilities, strict=True):
             scores["stability"] = value
         rows = []
         for measure in MEASURES:
-            values = np.array([scores[measure] for scores in each])
+            values = np.array([scores[measure] for scores in results])
             value, low, high = (
                 seeds_interval(values) if len(values) > 1 else (values[0], *2 * [np.nan])
             )
@@ -215,19 +215,19 @@ class Site:
         return torch.cat([both[0], -both[1]])
 
     def chance(self, width: int) -> list[dict[str, object]]:
-        """What comes without any knowledge: always yes, random directions, and no move."""
-        found = {
+        """The scores of no knowledge: always yes, random directions, and no move."""
+        scores = {
             "F1": float(chance_f1(torch.as_tensor(self.truth.score.facts)).mean()),
             "MCC": float("nan") if self.wanted is None else chance_mcc(self.wanted, width),
             "cause": 0.5 if self.truth.clamps is not None else float("nan"),
         }
         row = {"model": CHANCE, "kind": CHANCE, "width": width, "latents": width, "seeds": 0}
         nothing = {"low": float("nan"), "high": float("nan")}
-        return [row | {"measure": name, "value": value} | nothing for name, value in found.items()]
+        return [row | {"measure": name, "value": value} | nothing for name, value in scores.items()]
 
 
 def reads_of(hook: str) -> str:
-    """What the MLP reads that writes at a hook, before the gain of its norm.
+    """The input of the MLP that writes at a hook, before the gain of its norm: a hook itself.
 
     Raises:
         UserError: no MLP writes there.

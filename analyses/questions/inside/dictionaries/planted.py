@@ -24,7 +24,7 @@ TRIED = 150
 KEPT = 15
 """Moves of each variable that are kept: so many that flip the verdict, and as many that do not."""
 PLACES = {"resid_pre": 0, "resid_mid": 1, "attn_out": 1, "resid_post": 2, "mlp_out": 2}
-"""How many half layers of its block have passed at a hook of the stream, or of what is added."""
+"""The half layers of its block that have passed at a hook of the stream, or of what is added."""
 TINY = 1e-6
 
 
@@ -37,8 +37,8 @@ def planted_truth(run: Run, plan: PlanRecord, count: int, seed: int, hook: str) 
     """
     words = sample_window(run, count, seed).words
     read = [
-        run.language.vocabulary.decode(ids[own])
-        for ids, own in zip(words.ids, words.mask, strict=True)
+        run.language.vocabulary.decode(ids[mask])
+        for ids, mask in zip(words.ids, words.mask, strict=True)
     ]
     program = program_of(plan)
     traced = [program.trace(word) for word in read]
@@ -48,19 +48,19 @@ def planted_truth(run: Run, plan: PlanRecord, count: int, seed: int, hook: str) 
     places = halves_of(run, words, inside, seed)
     fits = np.zeros_like(inside)
     fits[places[0]] = True
-    made = [_Planned.of(each, traced, inside, fits, tokens) for each in here]
-    numbers, names, fit, score = facts_of([each.variable for each in made], *places)
-    known = WordTensors.of(words)
+    made = [_Planned.of(record, traced, inside, fits, tokens) for record in here]
+    numbers, names, fit, score = facts_of([planned.variable for planned in made], *places)
+    tensors = WordTensors.of(words)
     if half is None:
-        return Truth(known, names, fit, score)
-    before = [each["name"] for each in plan["variables"] if after(each) <= half]
+        return Truth(tensors, names, fit, score)
+    before = [record["name"] for record in plan["variables"] if after(record) <= half]
     moves = _Moves(program, read, traced, before, made, numbers)
-    choosing, clamps = (moves.drawn(known, np.unique(part.word), seed) for part in (fit, score))
+    choosing, clamps = (moves.drawn(tensors, np.unique(part.word), seed) for part in (fit, score))
     return Truth(
-        *(known, names, fit, score),
-        directions=torch.tensor([row for each in here for row in each["directions"]]),
-        signed=torch.tensor([each.signed for each in made for _ in each.varies]),
-        varies=torch.tensor([one for each in made for one in each.varies]),
+        *(tensors, names, fit, score),
+        directions=torch.tensor([row for record in here for row in record["directions"]]),
+        signed=torch.tensor([planned.signed for planned in made for _ in planned.varies]),
+        varies=torch.tensor([one for planned in made for one in planned.varies]),
         choosing=choosing,
         clamps=clamps,
     )
@@ -73,10 +73,10 @@ def at_site(plan: PlanRecord, hook: str) -> tuple[list[VariableRecord], int | No
     if place is None:
         layer = re.match(r"blocks\.(\d+)\.", hook)
         last = 2 * int(layer[1]) + 2 if layer else np.inf
-        return [each for each in plan["variables"] if after(each) <= last], None
+        return [record for record in plan["variables"] if after(record) <= last], None
     half = 2 * int(place[1]) + PLACES[place[2]]
     alone = place[2].endswith("out")
-    there = [(each, after(each)) for each in plan["variables"]]
+    there = [(record, after(record)) for record in plan["variables"]]
     return [v for v, at in there if at == half or (at < half and not alone)], half
 
 
@@ -86,8 +86,8 @@ class _Planned:
 
     Attributes:
         variable: the numbers of its values, and the facts.
-        typical: by number of a value, what a move to it makes of the variable: the mean vector
-            where it has it, or 0 if the value needs no latent.
+        typical: the variable after a move to each value, by the value's number: the mean vector
+            where it has this value, or 0 if the value needs no latent.
         varies: does each dimension vary where dictionaries are trained?
         signed: is it a number of both signs?
         given: is it the token or the position?
@@ -141,11 +141,11 @@ class _Moves:
     """Draws moves of variables.
 
     Attributes:
-        words, traced: with the values of all variables.
+        words, traced: the words, and the values of all variables in each.
         before: the variables that are made at the site or before it: a move leaves them as they
             are.
-        made: those that are moved.
-        numbers: of the facts, by variable and value.
+        made: the variables that are moved.
+        numbers: the number of each fact, by variable and value.
     """
 
     program: Program
@@ -156,52 +156,52 @@ class _Moves:
     numbers: Mapping[tuple[str, int], int]
 
     def drawn(
-        self, known: WordTensors, among: Int[np.ndarray, " some"], seed: int
+        self, tensors: WordTensors, among: Int[np.ndarray, " some"], seed: int
     ) -> Clamps | None:
         """Moves in some of the words. Half of them are where the verdict is read, because others
         matter less often. None if there are none."""
         rng = np.random.default_rng([seed, 1])
         cases: list[tuple[int, int, int, int, bool, bool]] = []
-        for each in self.made:
+        for planned in self.made:
             left = {True: KEPT, False: KEPT}
             for _ in range(TRIED):
-                case = self._tried(each, int(rng.choice(among)), rng)
+                case = self._tried(planned, int(rng.choice(among)), rng)
                 if case is not None and left[flips := case[4] != case[5]]:
                     left[flips] -= 1
                     cases.append(case)
         if not cases:
             return None
-        word, at, off, on, was, becomes = (torch.tensor(each) for each in zip(*cases, strict=True))
-        read = torch.zeros_like(word) if self.program.ahead else known.last[word]
+        word, at, off, on, was, becomes = (torch.tensor(part) for part in zip(*cases, strict=True))
+        read = torch.zeros_like(word) if self.program.ahead else tensors.last[word]
         answers = torch.tensor([END_ID])
         return Clamps(
-            known.tokens[word], at, off, on, read, answers, was[:, None], becomes[:, None]
+            tensors.tokens[word], at, off, on, read, answers, was[:, None], becomes[:, None]
         )
 
     def _tried(
-        self, each: _Planned, word: int, rng: np.random.Generator
+        self, planned: _Planned, word: int, rng: np.random.Generator
     ) -> tuple[int, int, int, int, bool, bool] | None:
         """One move: word, position, the facts that end and begin, the verdict without and with."""
-        traced, name = self.traced[word], each.variable.name
+        traced, name = self.traced[word], planned.variable.name
         end = 0 if self.program.ahead else len(self.words[word])
         at = end if rng.random() < 0.5 else int(rng.integers(len(self.words[word]) + 1))
-        old = int(each.variable.values[word, at])
-        new = int(rng.choice(list(each.typical)))
-        off, on = (self._fact(each, value) for value in (old, new))
+        old = int(planned.variable.values[word, at])
+        new = int(rng.choice(list(planned.typical)))
+        off, on = (self._fact(planned, value) for value in (old, new))
         if old == new or off is None or on is None:
             return None
-        if (at == 0 and (each.given or not self.program.ahead)) or (each.given and new == 0):
+        if (at == 0 and (planned.given or not self.program.ahead)) or (planned.given and new == 0):
             return None  # heads rest on BOS, and must find it as it is
         given = {name: traced[name] for name in self.before}
         given[name] = given[name].copy()
-        given[name][at] = each.typical[new]
+        given[name][at] = planned.typical[new]
         verdict = self.program.verdict.name
         moved = self.program.trace(self.words[word], given)[verdict]
-        was, becomes = (bool(each[end, 0] > 0.5) for each in (traced[verdict], moved))
+        was, becomes = (bool(values[end, 0] > 0.5) for values in (traced[verdict], moved))
         return word, at, off, on, was, becomes
 
-    def _fact(self, each: _Planned, value: int) -> int | None:
+    def _fact(self, planned: _Planned, value: int) -> int | None:
         """The number of a value's fact; -1 if it needs no latent, None if it is too rare."""
-        if value not in each.variable.facts:
+        if value not in planned.variable.facts:
             return -1
-        return self.numbers.get((each.variable.name, value))
+        return self.numbers.get((planned.variable.name, value))

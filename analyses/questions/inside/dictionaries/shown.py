@@ -13,7 +13,7 @@ from analyses.questions.inside.dictionaries.planted import at_site
 from models.plants.record import PlanRecord
 
 OFF, UP = "set to 0", "set to its largest code"
-"""What is done to a latent."""
+"""Two ways to clamp a latent."""
 SHOWN = 240
 """Pixels of the height of the picture."""
 
@@ -36,15 +36,15 @@ def with_parts(table: pd.DataFrame, plan: PlanRecord, site: str) -> pd.DataFrame
     """The rows of ``by_fact``, each with the variable that it is about, the part that makes this,
     and what it reads. A variable of the site without a fact has a row of its own: it hardly
     varies in the words."""
-    here = {each["name"]: each for each in at_site(plan, site)[0]}
+    here = {record["name"]: record for record in at_site(plan, site)[0]}
     names = [_variable_of(fact, list(here)) for fact in table["fact"]]
     missing = pd.DataFrame({"fact": "-"}, index=[name for name in here if name not in names])
     rows = pd.concat([table.set_index(pd.Index(names)), missing]).loc[list(here)]
     rows["latent"] = rows["latent"].astype("Int64")  # a number, though it may be missing
     about = [here[name] for name in rows.index]
     rows.insert(0, "variable", rows.index)
-    rows.insert(1, "made by", [each["made by"] for each in about])
-    rows.insert(2, "reads", [", ".join(each["reads"]) for each in about])
+    rows.insert(1, "made by", [record["made by"] for record in about])
+    rows.insert(2, "reads", [", ".join(record["reads"]) for record in about])
     return rows.reset_index(drop=True)
 
 

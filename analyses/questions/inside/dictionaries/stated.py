@@ -33,7 +33,7 @@ def state_truth(run: Run, model: LanguageModel, count: int, seed: int) -> Truth:
     variables: list[Variable] = []
     for name in language.main_variables:
         values = np.where(alive, traced[name], -1)
-        if any(alike(values[alive], each.values[alive]) for each in variables):
+        if any(alike(values[alive], other.values[alive]) for other in variables):
             continue  # another name for the same
         facts = {int(value): f"{name} = {value}" for value in np.unique(values[alive])}
         variables.append(Variable(name, values, facts))
@@ -48,28 +48,28 @@ def _clamps(
     """Two sets of cases: a prefix gets the value of another one's variable; right is what the
     language allows in the state that this makes. None if no variables decide alone what may
     follow."""
-    found = Prefixes.of(run, seed)
-    if found is None:
+    pool = Prefixes.of(run, seed)
+    if pool is None:
         return None, None
-    first, _, second = found.parts(seed)
-    choosing, scored = (_drawn(run, model, found, each, numbers, seed) for each in (first, second))
+    first, _, second = pool.parts(seed)
+    choosing, scored = (_drawn(run, model, pool, at, numbers, seed) for at in (first, second))
     return (None, None) if choosing is None or scored is None else (choosing, scored)
 
 
 def _drawn(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    pool: Prefixes,
     among: Int[np.ndarray, " some"],
     numbers: Mapping[tuple[str, int], int],
     seed: int,
 ) -> Clamps | None:
-    cases = drawn_cases(run, model, found, among, "here", CASES, seed)
+    cases = drawn_cases(run, model, pool, among, "here", CASES, seed)
     if cases is None:
         return None
     base, source = cases.units.T
     moved = [
-        tuple(numbers.get((found.variables[p], int(found.states[prefix, p])), -1) for prefix in two)
+        tuple(numbers.get((pool.variables[p], int(pool.states[prefix, p])), -1) for prefix in two)
         for p, *two in zip(cases.part.tolist(), base, source, strict=True)
     ]
     off, on = torch.tensor(moved).T
@@ -79,7 +79,7 @@ def _drawn(
     at = cases.to[:, 0]
     every = Clamps(
         *(cases.base, at, off, on, at, torch.tensor(answers_of(run))),
-        torch.as_tensor(found.allowed[base]),
+        torch.as_tensor(pool.allowed[base]),
         cases.target[torch.arange(len(at)), at],
     )
     return every[rows]

@@ -1,4 +1,4 @@
-"""What is true at every position of words: facts, the directions that hold them, and cases.
+"""The truth at every position of words: facts, the directions that hold them, and cases.
 
 The truth of a planted network is its program; that of any other run is the state of its language.
 """
@@ -20,19 +20,19 @@ from models.runs.run import Run
 MOST_FACTS = 64
 """Facts that are scored at most: those that hold most often."""
 LEAST_HELD = 5
-"""In each half of the words a fact must hold, and fail, at this many positions."""
+"""The fewest positions at which a fact must hold, and fail, in each half of the words."""
 MOST_POSITIONS = 2000
-"""Of each half."""
+"""The most positions of each half."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """What is known at every position.
+    """A variable with its value at every position.
 
     Attributes:
-        name: of the variable.
+        name: the variable's name.
         values: the number of its value at each position.
-        facts: by number of a value, how the fact is called that the variable has it. A value
+        facts: the name of the fact that the variable has a value, by the value's number. A value
             without a name needs no latent: a number that is 0, or low.
     """
 
@@ -46,7 +46,7 @@ class Half:
     """Positions of one half of the words.
 
     Attributes:
-        word, pos: where they are.
+        word, pos: the word and the position of each.
         facts: which facts hold there.
     """
 
@@ -61,19 +61,19 @@ class Half:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is known of words.
+    """The truth about words.
 
     Attributes:
-        words: of the training window.
-        names: of the facts.
+        words: words of the training window.
+        names: the names of the facts.
         fit: the positions that train dictionaries and choose latents and thresholds.
         score: the positions that are scored.
-        directions: what the variables add to the site; None if that is not known.
+        directions: the vectors that the variables add to the site; None if these are not known.
         signed: which of these directions also have a negative side.
         varies: which of them vary where dictionaries are trained.
         choosing: cases that move a variable, for the choice of latents; None where no truth tells
             what is right then.
-        clamps: the same of other words, which are scored.
+        clamps: such cases of other words, which are scored.
     """
 
     words: WordTensors
@@ -111,19 +111,19 @@ def facts_of(
     Returns:
         The number of each fact by variable and value, their names, and both halves.
     """
-    found: list[tuple[str, int, str, np.ndarray, np.ndarray]] = []
+    kept: list[tuple[str, int, str, np.ndarray, np.ndarray]] = []
     for variable in variables:
         for value, name in variable.facts.items():
-            own, other = (variable.values[at] == value for at in (fit, score))
-            counts = [own.sum(), (~own).sum(), other.sum(), (~other).sum()]
+            one, other = (variable.values[at] == value for at in (fit, score))
+            counts = [one.sum(), (~one).sum(), other.sum(), (~other).sum()]
             if min(counts) >= LEAST_HELD:
-                found.append((variable.name, value, name, own, other))
-    often = sorted(range(len(found)), key=lambda i: -found[i][3].sum())[:MOST_FACTS]
-    found = [found[i] for i in sorted(often)]
-    numbers = {(variable, value): i for i, (variable, value, *_) in enumerate(found)}
+                kept.append((variable.name, value, name, one, other))
+    often = sorted(range(len(kept)), key=lambda i: -kept[i][3].sum())[:MOST_FACTS]
+    kept = [kept[i] for i in sorted(often)]
+    numbers = {(variable, value): i for i, (variable, value, *_) in enumerate(kept)}
     parts = []
     for at, side in ((fit, 3), (score, 4)):
-        columns = [each[side] for each in found]
+        columns = [fact[side] for fact in kept]
         facts = np.stack(columns, axis=1) if columns else np.zeros((len(at[0]), 0), dtype=bool)
         parts.append(Half(at[0], at[1], facts))
-    return numbers, [name for _, _, name, *_ in found], parts[0], parts[1]
+    return numbers, [name for _, _, name, *_ in kept], parts[0], parts[1]

@@ -45,9 +45,9 @@ def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> lis
     turned = np.zeros(len(lines), dtype=bool)
     turned[np.random.default_rng([asked.seed, 2]).permutation(len(lines))[:count]] = True
     training = _trained_on(run, asked, with_labels(heard, labels ^ turned, run.language.vocabulary))
-    found = training.influences(lambda model: margins_of_each(run, model, words), told)
+    influences = training.influences(lambda model: margins_of_each(run, model, words), told)
     rows = []
-    for (model, method), influence in found.items():
+    for (model, method), influence in influences.items():
         named = {ITSELF: np.diag(influence[len(words) :]), HARM: -influence[: len(words)].mean(0)}
         rows += [
             (TURNED, model, method, measure, precision_at(scores, turned, count), NONE, NONE)
@@ -60,12 +60,12 @@ def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> lis
     return [*rows, shown, (TURNED, RANDOM, RANDOM, ITSELF, count / len(lines), NONE, NONE)]
 
 
-def _trained_on(run: Run, asked: Influence, lines: Words) -> Training:
+def _trained_on(run: Run, options: Influence, lines: Words) -> Training:
     """The run's training, on other lines."""
     steps = [step for step in run.steps() if step <= run.step]
     everything = np.ones(len(lines), dtype=bool)
-    models = trained_again(run, everything, steps, lines, device=asked.device)
-    return Training(run, steps, [each.cpu() for each in models], lines, asked.seed)
+    models = trained_again(run, everything, steps, lines, device=options.device)
+    return Training(run, steps, [model.cpu() for model in models], lines, options.seed)
 
 
 def shortcut_rows(
@@ -85,15 +85,15 @@ def shortcut_rows(
     culprits = shortcut.culprits
     count, rng = int(culprits.sum()), np.random.default_rng([asked.seed, 3])
     training = _trained_on(run, asked, shortcut.lines)
-    found = training.influences(lambda model: iter([shortcut.reliance(run, model)]), told)
-    named = {key: own[0] for key, own in found.items()}
+    influences = training.influences(lambda model: iter([shortcut.reliance(run, model)]), told)
+    named = {key: matrix[0] for key, matrix in influences.items()}
     drawn = [rng.random(len(culprits)) for _ in range(DRAWS)]
     scores = [*named.values(), culprits.astype(float), *drawn]
-    left = np.stack([~_first(each, count) for each in scores] + [np.ones_like(culprits)])
+    left = np.stack([~_first(row, count) for row in scores] + [np.ones_like(culprits)])
     leans = reliance_after(run, asked, left, trained)
     rows: list[Row] = []
-    for (model, method), own, reliance in zip(named, named.values(), leans, strict=False):
-        right = precision_at(own, culprits, count)
+    for (model, method), score, reliance in zip(named, named.values(), leans, strict=False):
+        right = precision_at(score, culprits, count)
         rows += [
             (SHORTCUT, model, method, PRECISION, right, NONE, NONE),
             (SHORTCUT, model, method, RELIANCE, float(reliance), NONE, NONE),
@@ -110,7 +110,7 @@ def shortcut_rows(
 
 
 def removals(methods: int) -> int:
-    """How many trainings ``shortcut_rows`` takes."""
+    """The number of trainings that ``shortcut_rows`` takes."""
     return methods + DRAWS + 2
 
 

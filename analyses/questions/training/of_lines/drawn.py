@@ -19,12 +19,12 @@ MODELS = {"trained": TRAINED, "untrained": UNTRAINED}
 
 
 def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """By part, a row per model and method, and a column for each measure."""
+    """Tables by part: a row per model and method, and a column for each measure."""
     shown = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].to_numpy()])
     keys, parts = ["model", "method"], {}
-    for part, own in shown.groupby("part", sort=False):
-        wide = own.pivot(index=keys, columns="measure", values="shown")
-        order = own[keys].drop_duplicates()
+    for part, rows in shown.groupby("part", sort=False):
+        wide = rows.pivot(index=keys, columns="measure", values="shown")
+        order = rows[keys].drop_duplicates()
         parts[str(part)] = order.merge(wide.reset_index(), on=keys).fillna("-")
     return parts
 
@@ -36,11 +36,11 @@ def _shown(value: float, low: float, high: float) -> str:
 
 
 def claims(table: pd.DataFrame, findings: Mapping[str, int]) -> list[Claim]:
-    """What EK-FAC says of the lines, in each part, beside the best of its controls: every method at
-    the first weights, the loss, chance."""
+    """EK-FAC's findings about the lines, in each part, beside the best of its controls: every
+    method at the first weights, the loss, chance."""
     made = []
-    for (_, measure), own in table.groupby(["part", "measure"], sort=False):
-        rows = own.set_index(["model", "method"])[["value", "low", "high"]].astype(float)
+    for (_, measure), part in table.groupby(["part", "measure"], sort=False):
+        rows = part.set_index(["model", "method"])[["value", "low", "high"]].astype(float)
         untrained = rows.loc[["untrained"]].nlargest(1, "value")
         if measure == "LDS":
             made.append(_ordered(rows, untrained, findings))
@@ -63,10 +63,10 @@ CULPRITS = {
 
 
 def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str, int]) -> Claim:
-    """That trainings without half of the lines are in the order that EK-FAC foretells."""
+    """The claim that trainings without half of the lines are in the order that EK-FAC foretells."""
     controls = pd.concat([untrained, rows.loc[["random"]]])
     model, method = controls["value"].idxmax()
-    told = [f"{_called(*at)} {_shown(*row)}" for at, *row in rows.itertuples(name=None)]
+    scores = [f"{_called(*at)} {_shown(*row)}" for at, *row in rows.itertuples(name=None)]
     return Claim(
         f"{CLAIMED} orders trainings without half of the lines better than "
         f"{_called(model, method)}, by {{}} of rank correlation",
@@ -79,7 +79,7 @@ def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str,
         "bootstraps over trainings, put together",
         {"no difference": 0.0},
         "+.2f",
-        notes=[f"LDS, mean over {findings['words']} words: {', '.join(told)}."],
+        notes=[f"LDS, mean over {findings['words']} words: {', '.join(scores)}."],
     )
 
 
@@ -89,14 +89,14 @@ def _called(model: str, method: str) -> str:
 
 def chart(table: pd.DataFrame, columns: int = 2) -> ChartType:
     """A panel for each part and measure, so many side by side."""
-    known = table["model"].isin(list(MODELS))
-    rows = table.assign(kind=table["model"].where(known, "control"))
+    mask = table["model"].isin(list(MODELS))
+    rows = table.assign(kind=table["model"].where(mask, "control"))
     y = named(alt.Y, "method", table["method"].unique().tolist(), labelLimit=220)
     tips = ["method", "model", *figures("value", "low", "high")]
     color = colours("kind", [*MODELS, "control"], [*MODELS.values(), QUIET])
     drawn: dict[str, ChartType] = {}
-    for (part, measure), own in rows.groupby(["part", "measure"], sort=False):
+    for (part, measure), group in rows.groupby(["part", "measure"], sort=False):
         title = f"{part}, LDS" if measure == "LDS" else f"{part}: {measure}"
-        picture = points(own, alt.X("value:Q", title=None), y, tips, color)
+        picture = points(group, alt.X("value:Q", title=None), y, tips, color)
         drawn[title] = picture.properties(width=240)
     return panels(drawn, columns).resolve_scale(x="independent")

@@ -69,7 +69,7 @@ def of_word(table: pd.DataFrame, word: str, method: str) -> list[Claim]:
 
 
 def of_labels(table: pd.DataFrame, method: str) -> list[Claim]:
-    """How many of the wrong labels stand first in a list of suspects; nothing where no label is
+    """The number of wrong labels that stand first in a list of suspects; nothing where no label is
     known to be wrong."""
     wrong = (table["label"] != table.get("truth", table["label"])).to_numpy()
     if not (count := int(wrong.sum())):
@@ -83,22 +83,22 @@ def of_labels(table: pd.DataFrame, method: str) -> list[Claim]:
 
 
 def culprits_claim(shares: Mapping[str, float], count: int, lines: int, what: str) -> Claim:
-    """That a method names culprits, beside the control that names most of them.
+    """The claim that a method names culprits, beside the control that names most of them.
 
     Args:
         shares: the share of culprits among as many lines that are named; first by the method.
         count: the number of culprits, of so many lines.
-        what: culprits, in words.
+        what: the culprits, in words.
     """
-    (method, own), *others = (
+    (method, interval), *others = (
         (says, (share, *wilson(round(share * count), count))) for says, share in shares.items()
     )
     others.append(("chance", (count / lines,) * 3))
     against, strongest = max(others, key=lambda control: control[1][0])
-    beside = ", ".join(f"{says} {share:.0%}" for says, (share, *_) in [(method, own), *others])
+    beside = ", ".join(f"{says} {share:.0%}" for says, (share, *_) in [(method, interval), *others])
     return Claim(
         f"Of the {what} {method} names more than {against}, by {{}}",
-        *weighted_sum((1.0, own), (-1.0, strongest)),
+        *weighted_sum((1.0, interval), (-1.0, strongest)),
         count,
         what,
         "Wilson's intervals, put together",

@@ -33,23 +33,23 @@ Lists = dict[InfluenceMethod, pd.DataFrame]
 
 
 def for_word(run: Run, text: str, seed: int = 0, progress: Progress = quiet) -> Lists:
-    """What each line adds to the log odds of the right answer on a word, the most first.
+    """Each line's addition to the log odds of the right answer on a word, the most first.
 
     Columns: line, label, influence, untrained (the same at the first weights). The methods differ
     in their units, and so do the two columns.
 
     Raises:
-        UserError: as ``lines_of``; symbols are hidden or tagged; or the word is empty or has an
-            unknown symbol.
+        UserError: see ``lines_of``; or symbols are hidden or tagged; or the word is empty or has
+            an unknown symbol.
     """
     check_answers(run)
     word = given(run.language, text, ())
-    found = _found(run, seed, run.language.vocabulary.words([word]), progress)
+    scores = _found(run, seed, run.language.vocabulary.words([word]), progress)
     lines = _lines(run)
     tables: Lists = {}
     for name, method in NAMED.items():
-        own, untrained = (found[model, method][0] for model in ("trained", "untrained"))
-        table = lines.assign(influence=own, untrained=untrained)
+        trained, untrained = (scores[model, method][0] for model in ("trained", "untrained"))
+        table = lines.assign(influence=trained, untrained=untrained)
         tables[name] = table.sort_values("influence", ascending=False, ignore_index=True)
     return tables
 
@@ -66,10 +66,10 @@ def suspects(run: Run, targets: int, seed: int = 0, progress: Progress = quiet) 
     first weights), loss (of the line, in nats; it needs no gradients).
 
     Raises:
-        UserError: as ``lines_of`` and ``target_words``.
+        UserError: see ``lines_of`` and ``target_words``.
     """
     words = target_words(run, targets)
-    found = _found(run, seed, words, progress)
+    scores = _found(run, seed, words, progress)
     lines = _lines(run)
     if isinstance(run.language, FormalLanguage):
         heard, _ = said_and_meant(lines_of(run), run.language)
@@ -80,11 +80,11 @@ def suspects(run: Run, targets: int, seed: int = 0, progress: Progress = quiet) 
     for name, method in NAMED.items():
         if name == "cosine":
             continue
-        trained = found["trained", method]
+        trained = scores["trained", method]
         table = lines.assign(
             itself=np.diag(trained[len(words) :]),
             harm=-trained[: len(words)].mean(axis=0),
-            untrained=np.diag(found["untrained", method][len(words) :]),
+            untrained=np.diag(scores["untrained", method][len(words) :]),
             loss=lost,
         )
         tables[name] = table.sort_values("itself", ascending=False, ignore_index=True)
@@ -102,7 +102,7 @@ def _lines(run: Run) -> pd.DataFrame:
     )
 
 
-def _found(run: Run, seed: int, words: Words, told: Progress) -> Found:
+def _found(run: Run, seed: int, words: Words, progress: Progress) -> Found:
     """The influence on the words, then on the lines themselves."""
     steps = [step for step in run.steps() if step <= run.step]
     training = Training(run, steps, [run.model(step) for step in steps], lines_of(run), seed)
@@ -110,4 +110,4 @@ def _found(run: Run, seed: int, words: Words, told: Progress) -> Found:
     def values(model: LanguageModel) -> Iterator[Tensor]:
         return margins_of_each(run, model, words)
 
-    return training.influences(values, told)
+    return training.influences(values, progress)

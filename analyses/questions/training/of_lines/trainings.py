@@ -40,7 +40,7 @@ def margins_after(
     Args:
         kept: False for a line that is left out.
         told: called after each training with what it was.
-        seed: of other first weights and another order; by default the run's own.
+        seed: seed of other first weights and another order; by default the run's own.
     """
     return np.stack(_after(_margins, run, asked, kept, told, (asked.targets, seed)))
 
@@ -51,26 +51,26 @@ def reliance_after(
     kept: Bool[np.ndarray, "training line"],
     told: Callable[[str], None],
 ) -> Float[np.ndarray, " training"]:
-    """As ``margins_after``, but with a shortcut planted in the lines: the reliance on it."""
+    """The reliance on a shortcut that is planted in the lines; else like ``margins_after``."""
     return np.array(_after(_reliance, run, asked, kept, told, (asked.culprits, asked.seed)))
 
 
 def _after(
     work: Callable[..., Any],
     run: Run,
-    asked: Influence,
+    options: Influence,
     kept: Bool[np.ndarray, "training line"],
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
     more: tuple[Any, ...],
 ) -> list[Any]:
     jobs = {
-        number: (run.path, run.step, asked.device, row, *more) for number, row in enumerate(kept)
+        number: (run.path, run.step, options.device, row, *more) for number, row in enumerate(kept)
     }
-    found: dict[int, Any] = {}
-    for number, answer in side_by_side(work, jobs, asked.workers, asked.scheduler):
-        found[number] = answer
-        told("a training without some lines")
-    return [found[number] for number in jobs]
+    answers: dict[int, Any] = {}
+    for number, answer in side_by_side(work, jobs, options.workers, options.scheduler):
+        answers[number] = answer
+        progress("a training without some lines")
+    return [answers[number] for number in jobs]
 
 
 def _margins(

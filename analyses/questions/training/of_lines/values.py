@@ -1,4 +1,4 @@
-"""What a network says of words, as numbers with a gradient."""
+"""A network's answers on words, as numbers with a gradient."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_LOSS = 1e-30
 
 
 def losses(run: Run, model: LanguageModel, words: Words) -> Float[Tensor, " word"]:
-    """What each word costs: the sum over its answers, in nats."""
+    """The cost of each word: the sum over its answers, in nats."""
     batch = run.objective.batch(run.language, words, run.config.model.readout, model.device)
     return run.objective.losses(model(batch.tokens), batch).sum(dim=(1, 2))
 
@@ -56,7 +56,7 @@ def margins_of_each(run: Run, model: LanguageModel, words: Words) -> Iterator[Fl
 def sampled_of_each(
     run: Run, model: LanguageModel, words: Words, seed: int
 ) -> Iterator[Float[Tensor, ""]]:
-    """As ``losses_of_each``, but the right answers are drawn from the model's own."""
+    """Losses like ``losses_of_each``, but the right answers are drawn from the model's own."""
     generator = torch.Generator().manual_seed(seed)
     for word in one_by_one(words):
         batch = run.objective.batch(run.language, word, run.config.model.readout, model.device)
@@ -72,8 +72,8 @@ def _drawn(model: LanguageModel, logits: Tensor, batch: Batch, generator: torch.
     likely = logits.softmax(dim=-1).flatten(0, 1).cpu()
     chosen = torch.multinomial(likely, 1, generator=generator).view(logits.shape[:2])
     one = torch.nn.functional.one_hot(chosen, logits.shape[-1]).to(logits)
-    asked = batch.weight.amax(dim=-1, keepdim=True)
-    return replace(batch, target=one * asked, weight=one * asked)
+    weight = batch.weight.amax(dim=-1, keepdim=True)
+    return replace(batch, target=one * weight, weight=one * weight)
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Shortcut:
         """None where no shortcut is known, or more than the verdict is taught.
 
         Args:
-            share: of the lines that become culprits; fewer where there are fewer words of the
-                language with a place for it.
+            share: the share of the lines that become culprits; fewer where there are fewer words
+                of the language with a place for it.
         """
         language = run.language
         if not isinstance(language, RegularLanguage) or not run.objective.verdict_alone:
@@ -134,11 +134,11 @@ class Shortcut:
         words, at = cleaned(sample.words)
         fits = at >= 0
         signs = torch.as_tensor(np.where(sample.labels[fits], 1.0, -1.0), dtype=torch.float32)
-        own = (words[fits], with_it(words[fits], at[fits]), signs)
-        return cls(Words(planted, lines.lengths), culprits, *own)
+        tests = (words[fits], with_it(words[fits], at[fits]), signs)
+        return cls(Words(planted, lines.lengths), culprits, *tests)
 
     def reliance(self, run: Run, model: LanguageModel) -> Float[Tensor, ""]:
-        """By how much the shortcut raises the log odds of "in", on average over words."""
+        """The gain that the shortcut brings to the log odds of "in", on average over words."""
         change = margins(run, model, self.there) - margins(run, model, self.without)
         return (self.signs.to(change) * change).mean()
 

@@ -24,7 +24,7 @@ from models.training.trainer import learning_rate
 Values = Callable[[LanguageModel], Iterator[Float[Tensor, ""]]]
 """Numbers of a model, each with a graph of its own."""
 Found = dict[tuple[str, str], Float[np.ndarray, "target line"]]
-"""What each line adds to each value, by model ("trained", "untrained") and method."""
+"""Each line's addition to each value, by model ("trained", "untrained") and method."""
 
 DOT, COSINE, TRACIN = "gradient dot product", "gradient cosine", "TracIn"
 CLAIMED = "EK-FAC"
@@ -46,10 +46,10 @@ class Training:
     """The models of a training.
 
     Attributes:
-        steps: of its checkpoints, ascending; the first is 0.
-        models: after these steps.
-        lines: what was read; labels may be written into them.
-        seed: of the labels that are drawn from a model's own answers.
+        steps: the steps of its checkpoints, ascending; the first is 0.
+        models: the models after these steps.
+        lines: the lines that were read; labels may be written into them.
+        seed: seed of the labels that are drawn from a model's own answers.
     """
 
     run: Run
@@ -59,13 +59,13 @@ class Training:
     seed: int = 0
 
     def influences(self, values: Values, told: Progress) -> Found:
-        """What each line adds to each value; last of all, [line, line], what each line adds to the
-        log likelihood of each line.
+        """Each line's addition to each value; last of all, [line, line], its addition to the log
+        likelihood of each line.
 
         Args:
             told: called with how many checkpoints are done, of how many, and what is being done.
         """
-        found: Found = {}
+        scores: Found = {}
 
         def checkpoints() -> Iterator[tuple[float, Gradients, Gradients]]:
             weights = rates(self.run, self.steps)
@@ -76,13 +76,13 @@ class Training:
                 targets = Gradients.of_each(model, values(model)).and_minus(lines)
                 for name, at in (("untrained", 0), ("trained", len(self.steps) - 1)):
                     if index == at:
-                        found.update(self._at(name, model, targets, lines))
+                        scores.update(self._at(name, model, targets, lines))
                 yield rate, targets, lines
 
-        found["trained", TRACIN] = tracin(checkpoints()).cpu().numpy()
+        scores["trained", TRACIN] = tracin(checkpoints()).cpu().numpy()
         # The control of what adds up over the training: all of it at the first weights.
-        found["untrained", TRACIN] = sum(rates(self.run, self.steps)) * found["untrained", DOT]
-        return found
+        scores["untrained", TRACIN] = sum(rates(self.run, self.steps)) * scores["untrained", DOT]
+        return scores
 
     def _at(self, name: str, model: LanguageModel, targets: Gradients, lines: Gradients) -> Found:
         """The methods that look at one model."""
@@ -97,5 +97,5 @@ class Training:
             fitted(targets, lines),
         )
         return {
-            (name, method): own.cpu().numpy() for method, own in zip(METHODS, made, strict=False)
+            (name, method): link.cpu().numpy() for method, link in zip(METHODS, made, strict=False)
         }
