@@ -1,1 +1,1 @@
-"""How a model is seen: lenses on any model with TransformerLens' hook interface."""
+"""Lenses on any model with TransformerLens' hook interface."""

@@ -30,8 +30,8 @@ def above(
 
     Args:
         values: one number each; NaN is left out.
-        unit: which values belong together: equal numbers.
-        bar: what the mean is held against.
+        unit: the unit of each value, as a number.
+        bar: the value that the mean is held against.
 
     Returns:
         The one-sided p-value; NaN with fewer than two units. Where units do not vary at all it is 0
@@ -59,7 +59,7 @@ class Paired:
         high: upper end of its interval.
         p: two-sided p-value of the sign-flip test; NaN without a pair.
         wins: share of pairs in which the first is larger; a draw counts half; NaN without a pair.
-        pairs: on how many units both were measured.
+        pairs: number of units on which both were measured.
     """
 
     difference: float
@@ -91,9 +91,9 @@ def paired(
         first: one value per unit; a NaN on either side drops the pair.
         second: the values of the same units in the same order. Words within seeds are no
             independent units: give the seeds' means instead.
-        confidence: of the interval, between 0 and 1.
+        confidence: confidence of the interval, between 0 and 1.
         resamples: the most sign flips that are tried.
-        seed: of the random ones.
+        seed: seed of the random ones.
     """
     both = ~(np.isnan(first) | np.isnan(second))
     gap = (first - second)[both]
@@ -130,7 +130,7 @@ def rank_correlation(
         first: one value per unit.
         second: the values of the same units in the same order.
         resamples: the most orders that are tried.
-        seed: of the random ones.
+        seed: seed of the random ones.
 
     Returns:
         The correlation, from -1 to 1, and p; both NaN if there are fewer than two units, or all
@@ -151,7 +151,7 @@ def rank_correlation(
 
 
 def pairs_needed(tests: int, level: float = 0.05) -> int:
-    """How many pairs a sign-flip test needs to be able to pass Holm's correction.
+    """The number of pairs that a sign-flip test needs to be able to pass Holm's correction.
 
     With fewer pairs even the smallest possible p of ``tests`` tests stays above ``level``.
     """
@@ -206,7 +206,7 @@ def all_pairs(scores: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
 
     Args:
         scores: a row per unit, a column per variant; larger is better.
-        level: of the claims. So many sign flips are tried that the smallest p can pass it.
+        level: level of the claims. So many sign flips are tried that the smallest p can pass it.
 
     Returns:
         One row per pair, pairs of the best column first: first (the better on average), second,

@@ -1,4 +1,4 @@
-"""What the lenses ask of a model, and how they read its activations.
+"""Requirements of the lenses on a model, and how they read its activations.
 
 All lenses take a ``HookedModel``: our models, a ``TransformerBridge``, or anything else with the
 hooks that a lens reads. Where a lens asks for more, its argument has one of the other types. A
@@ -212,7 +212,7 @@ SITES: Mapping[str, str] = {
 }
 """The hooks in a layer by what they show, in the order of computation."""
 STREAM = ("resid_mid", "cell", "resid_post")
-"""What is passed on: the residual stream, and the cells of an LSTM."""
+"""The parts that are passed on: the residual stream, and the cells of an LSTM."""
 
 
 def sites_of(
@@ -221,7 +221,7 @@ def sites_of(
     """The hooks "embed", "L0 resid_post" and so on, in the order of computation.
 
     Args:
-        parts: of ``SITES``, in their order. The model may lack some.
+        parts: some of ``SITES``, in their order. The model may lack some.
         embedding: the hook called "embed".
     """
     hooks = {"embed": embedding}
@@ -240,7 +240,7 @@ def activations(
     """Runs the model and keeps the activations at the named hooks, and no others.
 
     Args:
-        names: of the hooks.
+        names: names of the hooks.
         batch_size: the most words in one forward pass.
 
     Returns:

@@ -28,8 +28,8 @@ class Law:
     """A law that was fitted.
 
     Attributes:
-        name: of ``LAWS``.
-        parameters: by name.
+        name: a name of ``LAWS``.
+        parameters: the fitted parameters by name.
         aicc: the smaller, the better the law describes the points, its parameters charged for; NaN
             with too few points.
         predict: the loss at any size.
@@ -51,11 +51,11 @@ def _free(
     """The best parameters from several starts, by Levenberg and Marquardt's method. ``log_law``
     takes them, and the sizes; ``slopes`` are its derivatives, [size, parameter]."""
     jac: Any = "2-point" if slopes is None else lambda theta: slopes(theta, x)
-    found = [
+    fits = [
         least_squares(lambda theta: log_law(theta, x) - y, start, jac=jac, method="lm")
         for start in starts
     ]
-    return min(found, key=lambda each: each.cost).x
+    return min(fits, key=lambda fit: fit.cost).x
 
 
 def _power(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def power(size: Array, loss: Array) -> Law:
         fitted = _power(theta, size)
         return _law("power", named, y, fitted, lambda at: np.exp(_power(theta, at)), count)
 
-    return min(law(straight, 2), law(bent, 3), key=lambda each: each.aicc)
+    return min(law(straight, 2), law(bent, 3), key=lambda fit: fit.aicc)
 
 
 def exponential(size: Array, loss: Array) -> Law:
@@ -203,14 +203,14 @@ def exponent_interval(
 
     Args:
         group: the setting of each run; its runs differ in the seed alone.
-        confidence: of the interval, between 0 and 1.
-        resamples: how often runs are drawn.
-        seed: of these draws.
+        confidence: confidence of the interval, between 0 and 1.
+        resamples: number of draws of the runs.
+        seed: seed of these draws.
 
     Returns:
         low, high; NaN if some group has a single run.
     """
-    members = [np.flatnonzero(group == each) for each in np.unique(group)]
+    members = [np.flatnonzero(group == setting) for setting in np.unique(group)]
     if min(map(len, members)) < 2:
         return float("nan"), float("nan")
     y = np.log(loss)
@@ -220,12 +220,12 @@ def exponent_interval(
         stretched[rows] = mean + (y[rows] - mean) * np.sqrt(n / (n - 1))
     rng = np.random.default_rng(seed)
     whole = power(size, loss)
-    found = []
+    exponents = []
     for _ in range(resamples):
-        rows = np.concatenate([rng.choice(each, len(each)) for each in members])
-        found.append(power(size[rows], np.exp(stretched[rows])).parameters["alpha"])
+        rows = np.concatenate([rng.choice(runs, len(runs)) for runs in members])
+        exponents.append(power(size[rows], np.exp(stretched[rows])).parameters["alpha"])
     tail = (1 - confidence) / 2
-    ends = np.quantile(found, [tail, 1 - tail]) - whole.parameters["alpha"]
-    free = sum(len(each) - 1 for each in members)
+    ends = np.quantile(exponents, [tail, 1 - tail]) - whole.parameters["alpha"]
+    free = sum(len(runs) - 1 for runs in members)
     low, high = whole.parameters["alpha"] + ends * t.ppf(tail, free) / norm.ppf(tail)
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""What one sample says about the next: intervals of means and shares. Tests: ``comparisons``.
+"""Intervals of means and shares: what one sample says about the next. Tests: ``comparisons``.
 
 A claim about a kind of network needs several trained networks, that is, several seeds. Many words
 of one network only say how sure we are of that one network. ``seeds_interval`` is for one number
@@ -22,10 +22,10 @@ def brackets(low: float | None, high: float | None, form: str) -> str:
     """An interval behind its value: " [0.41, 0.60]"; "" where there is none (NaN or None).
 
     Args:
-        form: how the numbers are written, as in a format string.
+        form: the format of the numbers, as in a format string.
     """
-    known = low is not None and high is not None and low == low and high == high
-    return f" [{low:{form}}, {high:{form}}]" if known else ""
+    valid = low is not None and high is not None and low == low and high == high
+    return f" [{low:{form}}, {high:{form}}]" if valid else ""
 
 
 def bootstrap_mean(
@@ -40,9 +40,9 @@ def bootstrap_mean(
 
     Args:
         values: at least one row, [sample, *cells]: a row is a word, a pair, ...
-        confidence: of the interval, between 0 and 1.
-        resamples: how many samples are drawn with replacement.
-        seed: of these draws.
+        confidence: confidence of the interval, between 0 and 1.
+        resamples: number of samples drawn with replacement.
+        seed: seed of these draws.
 
     Returns:
         mean, low, high, each of shape [*cells], in the unit of the values; of a single row low and
@@ -93,12 +93,12 @@ def bootstrap_sums(
     """Numbers made of sums over units (a ratio, an R2), with percentile bootstrap intervals.
 
     Args:
-        sums: what each unit adds to each sum: a unit is a word with all its positions, ...
+        sums: the part of each unit in each sum: a unit is a word with all its positions, ...
         of: the number, from the totals; the last axis holds the parts. It may be NaN where a draw
             leaves it undefined.
-        confidence: of the interval, between 0 and 1.
-        resamples: how many samples of units are drawn with replacement.
-        seed: of these draws.
+        confidence: confidence of the interval, between 0 and 1.
+        resamples: number of samples of units drawn with replacement.
+        seed: seed of these draws.
 
     Returns:
         value, low, high, each of shape [*cells]; with a single unit low and high are NaN.
@@ -123,7 +123,7 @@ def bootstrap_sums(
 
 @lru_cache(maxsize=2)
 def _redrawn(count: int, resamples: int, seed: int) -> Float[np.ndarray, "resample unit"]:
-    """How often each unit is drawn in each sample: the same for all that have so many units."""
+    """The times each unit is drawn in each sample: the same for all that have so many units."""
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
     drawn.flags.writeable = False
@@ -148,11 +148,11 @@ def crossed_bootstrap(
     trials as the role with the fewest different units has.
 
     Args:
-        values: from 0 to 1; a row is a case.
+        values: numbers from 0 to 1; a row is a case.
         units: the number of the unit in each role.
-        confidence: of the interval, between 0 and 1.
-        resamples: how many samples of units are drawn with replacement.
-        seed: of these draws.
+        confidence: confidence of the interval, between 0 and 1.
+        resamples: number of samples of units drawn with replacement.
+        seed: seed of these draws.
 
     Returns:
         mean, low, high, each of shape [cell].
@@ -162,9 +162,9 @@ def crossed_bootstrap(
     """
     if not len(values):
         raise ValueError("there is nothing to take the mean of: give at least one case")
-    known, place = np.unique(units, return_inverse=True)
+    members, place = np.unique(units, return_inverse=True)
     rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(len(known), np.full(len(known), 1 / len(known)), size=resamples)
+    drawn = rng.multinomial(len(members), np.full(len(members), 1 / len(members)), size=resamples)
     weight = drawn[:, place.reshape(units.shape)].prod(axis=2)
     weight = weight[weight.sum(axis=1) > 0]
     tail, mean = (1 - confidence) / 2, values.mean(axis=0)
@@ -188,8 +188,8 @@ def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float,
     """Wilson's score interval of a share (1927); it stays in [0, 1] and is sound at 0 and 1.
 
     Args:
-        successes: how many of the ``count`` trials succeeded.
-        confidence: of the interval, between 0 and 1.
+        successes: number of the ``count`` trials that succeeded.
+        confidence: confidence of the interval, between 0 and 1.
 
     Returns:
         low, high.
@@ -234,7 +234,7 @@ def t_interval(
 
     Args:
         values: one number per seed, at least one.
-        confidence: of the interval, between 0 and 1.
+        confidence: confidence of the interval, between 0 and 1.
 
     Returns:
         mean, low, high, in the unit of the values; with a single value low and high are NaN.
@@ -264,7 +264,7 @@ def seeds_interval(
 
     Args:
         values: one number per seed, at least one.
-        confidence: of the interval, between 0 and 1.
+        confidence: confidence of the interval, between 0 and 1.
         shares: True for numbers that lie from 0 to 1 by what they are. False for those that only
             happen to, such as losses and norms. None where nobody knows: the numbers then decide.
 
@@ -316,9 +316,9 @@ def nested_bootstrap(
     Args:
         words: one array per seed, one value per word. Seeds may have different numbers of words;
             each seed weighs the same.
-        confidence: of the interval, between 0 and 1.
-        resamples: how many samples are drawn.
-        seed: of these draws.
+        confidence: confidence of the interval, between 0 and 1.
+        resamples: number of samples drawn.
+        seed: seed of these draws.
 
     Returns:
         mean, low, high, in the unit of the values. With a single seed low and high are NaN, because

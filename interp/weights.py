@@ -15,7 +15,7 @@ from interp.model import HookedModel
 
 
 def key_heads(model: HookedModel) -> int:
-    """How many keys and values an attention layer has per position.
+    """The number of keys and values that an attention layer has per position.
 
     Without grouped queries it is as many as heads.
     """
@@ -26,7 +26,7 @@ def of_each_head(x: Tensor, heads: int, dim: int = 0) -> Tensor:
     """Keys, values or their weights by head, when they are given by group; others are unchanged.
 
     Args:
-        heads: how many there are.
+        heads: number of heads.
         dim: the axis of the groups.
     """
     return x if x.shape[dim] == heads else x.repeat_interleave(heads // x.shape[dim], dim)
@@ -38,9 +38,9 @@ def head_projection(
     """The matrix and bias of one head's queries, keys or values; a head reads those of its group.
 
     Args:
-        attention: of a block.
+        attention: the attention of a block.
         name: "Q", "K" or "V".
-        heads: how many the layer has.
+        heads: number of heads of the layer.
 
     Returns:
         The weight, and the bias: zeros if the model has none.

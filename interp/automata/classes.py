@@ -59,7 +59,7 @@ class Membership:
             sum of the symbols' weights modulo a number, or regular and none of these.
         window: the smallest number of symbols side by side, or in order; of Zp the modulus. None
             for SF and Reg, and if it is larger than what was tried.
-        threshold: of LTT, how far factors have to be counted; None if it was not decided.
+        threshold: the count up to which factors have to be counted, for LTT; None if undecided.
         tier: the symbols to look at, if not all of them.
         symbols: the alphabet, for the words.
     """
@@ -95,8 +95,8 @@ class Classes:
     """The classes of a language.
 
     Attributes:
-        memberships: those that it belongs to, the simplest first.
-        undecided: the names of those that were not decided.
+        memberships: the classes that it belongs to, the simplest first.
+        undecided: the names of the classes that were not decided.
     """
 
     memberships: tuple[Membership, ...]
@@ -115,7 +115,7 @@ class _Part:
     Attributes:
         delta: the state after each state and letter; 0 is the first.
         final: the accepting states.
-        monoid: of the transitions; None if it is too large.
+        monoid: the monoid of the transitions; None if it is too large.
         tier: the symbols, if others are left out.
         symbols: the alphabet.
     """

@@ -31,7 +31,7 @@ def cover_states(dfa: DFA, symbols: Sequence[str], length: int) -> int:
     Args:
         dfa: a minimal complete automaton.
         symbols: the alphabet.
-        length: of the longest words that count.
+        length: length of the longest words that count.
     """
     level = {state: len(way) for state, way in state_cover(dfa, symbols).items()}
     shortest = _shortest_apart(dfa, symbols)
@@ -65,12 +65,12 @@ def _shortest_apart(dfa: DFA, symbols: Sequence[str]) -> dict[frozenset[Any], in
     """The length of the shortest suffix that tells two states apart, for every pair of states."""
     states = sorted(dfa.states, key=str)
     pairs = [frozenset(pair) for pair in combinations(states, 2)]
-    found = {p: 0 for p in pairs if len(p & dfa.final_states) == 1}
+    apart = {p: 0 for p in pairs if len(p & dfa.final_states) == 1}
     moves = {
         p: {frozenset(dfa.transitions[state][symbol] for state in p) for symbol in symbols}
         for p in pairs
     }
     for length in range(1, len(states) + 1):
-        told = {p for p in pairs if p not in found and any(after in found for after in moves[p])}
-        found |= dict.fromkeys(told, length)
-    return found
+        parted = {p for p in pairs if p not in apart and any(after in apart for after in moves[p])}
+        apart |= dict.fromkeys(parted, length)
+    return apart

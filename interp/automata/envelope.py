@@ -45,7 +45,7 @@ class Constraint:
     Attributes:
         weights: the weight of each symbol's count, in the order of the symbols; the first that is
             not 0 is positive.
-        constant: what the weighted counts add up to.
+        constant: the sum of the weighted counts.
     """
 
     weights: tuple[int, ...]
@@ -77,8 +77,8 @@ class Envelope:
         inside: share of fresh words with this shape and these counts that the network accepts.
         outside: share of near misses that it rejects: the shape with other counts, and the counts
             in another shape.
-        asked: how many fresh words and near misses the network was asked about.
-        obeying: how many of them obey.
+        asked: number of fresh words and near misses that the network was asked about.
+        obeying: number of them that obey.
     """
 
     dfa: DFA
@@ -117,8 +117,8 @@ def envelope(
     Args:
         accepts: the network's verdicts on a batch of words.
         symbols: the alphabet.
-        words: those among which accepted words are looked for.
-        seed: of all draws.
+        words: candidates among which accepted words are sought.
+        seed: seed of all draws.
     """
     rng = np.random.default_rng([seed, 0xE27E])
     every = list(dict.fromkeys(words[i] for i in rng.permutation(len(words)) if words[i]))
@@ -133,11 +133,11 @@ def envelope(
         for made in _edits(word, symbols, rng)
     )
     close = {word for word in near if word}
-    asked, hard = list(dict.fromkeys([*every, *sorted(close)])), close | set(accepted)
-    fresh = asked[len(every) :]
+    pool, hard = list(dict.fromkeys([*every, *sorted(close)])), close | set(accepted)
+    fresh = pool[len(every) :]
     verdicts = np.concatenate([judged, accepts(fresh)]) if fresh else judged
-    numbers = counts(asked, symbols)
-    found = []
+    numbers = counts(pool, symbols)
+    attempts = []
     for some, robust in ((given, False), (given, True), (typical(given), True)):
         table = np.unique(counts(some, symbols), axis=0)
         if len(table) < FEWEST:
@@ -146,20 +146,20 @@ def envelope(
         if not robust:
             equations = tuple(e for e in equations if _obeyed(numbers[verdicts], [e]).all())
         dfa, used = local(some, symbols), set(some)
-        shaped = run(dfa, asked)
+        shaped = run(dfa, pool)
         equations = _telling(equations, numbers[shaped & ~verdicts], symbols)
         if not equations:
             continue
         obeyed = shaped & _obeyed(numbers, equations)
-        telling = [w not in used and (o or w in hard) for w, o in zip(asked, obeyed, strict=True)]
+        telling = [w not in used and (o or w in hard) for w, o in zip(pool, obeyed, strict=True)]
         expected = obeyed[telling]
         if expected.any() and not expected.all():  # the network is asked about both kinds of words
-            answers = accepts([word for word, yes in zip(asked, telling, strict=True) if yes])
+            answers = accepts([word for word, yes in zip(pool, telling, strict=True) if yes])
             shape = _shape(dfa, some, symbols)
             attempt = _told(dfa, shape, equations, symbols, expected, answers)
             if attempt.holds or not robust:
-                found.append(attempt)
-    return min(found, key=lambda each: (not each.holds, len(each.shape)), default=None)
+                attempts.append(attempt)
+    return min(attempts, key=lambda trial: (not trial.holds, len(trial.shape)), default=None)
 
 
 def _told(
@@ -171,10 +171,10 @@ def _told(
     answers: Bool[np.ndarray, " asked"],
 ) -> Envelope:
     """The envelope of a shape and equations, with how the network answered."""
-    said, power = ", ".join(_parts(equations, symbols)), _power(shape, equations, symbols)
+    text, power = ", ".join(_parts(equations, symbols)), _power(shape, equations, symbols)
     inside, outside = float(answers[expected].mean()), float(1 - answers[~expected].mean())
-    asked = len(answers), int(expected.sum())
-    return Envelope(dfa, shape, equations, said, power, inside, outside, *asked)
+    sizes = len(answers), int(expected.sum())
+    return Envelope(dfa, shape, equations, text, power, inside, outside, *sizes)
 
 
 def typical(words: Sequence[Word]) -> list[Word]:
@@ -184,9 +184,9 @@ def typical(words: Sequence[Word]) -> list[Word]:
     the other words.
     """
     parts = [{("", w[0]), (w[-1], ""), *pairwise(w)} for w in words]
-    times = Counter(part for each in parts for part in each)
+    times = Counter(part for cues in parts for part in cues)
     least = STRANGE * len(words)
-    return [w for w, each in zip(words, parts, strict=True) if all(times[p] > least for p in each)]
+    return [w for w, cues in zip(words, parts, strict=True) if all(times[p] > least for p in cues)]
 
 
 def local(words: Sequence[Word], symbols: Sequence[str]) -> DFA:
@@ -213,7 +213,7 @@ def local(words: Sequence[Word], symbols: Sequence[str]) -> DFA:
 
 
 def counts(words: Sequence[Word], symbols: Sequence[str]) -> np.ndarray:
-    """How often each symbol occurs in each word, [words, symbols]."""
+    """Counts of each symbol in each word, [words, symbols]."""
     table = [[count[symbol] for symbol in symbols] for count in map(Counter, words)]
     return np.array(table, dtype=np.int64).reshape(len(words), len(symbols))
 
@@ -225,15 +225,15 @@ def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
         table: counts, [words, symbols].
     """
     rows = np.unique(table, axis=0)
-    found = []
+    basis = []
     for whole in _nullspace(np.concatenate([rows, -np.ones((len(rows), 1), np.int64)], axis=1)):
         if not any(whole[:-1]):
             continue
         divisor = gcd(*whole)
         sign = 1 if next(w for w in whole if w) > 0 else -1
         *weights, constant = (sign * w // divisor for w in whole)
-        found.append(Constraint(tuple(weights), constant))
-    return tuple(found)
+        basis.append(Constraint(tuple(weights), constant))
+    return tuple(basis)
 
 
 def _nullspace(matrix: np.ndarray) -> list[list[int]]:

@@ -78,8 +78,8 @@ def w_method(
         most: about so many words at most. Words with fewer symbols in the middle come first; of
             those with more, some are drawn.
         longest: the length of the longest word that may be asked.
-        extra: how many states the network's automaton may have more.
-        seed: of the draws.
+        extra: number of states that the network's automaton may have more.
+        seed: seed of the draws.
     """
     cover, suffixes = list(state_cover(dfa, symbols).values()), telling_apart(dfa, symbols)
     rng = np.random.default_rng(seed)
@@ -93,8 +93,8 @@ def w_method(
         for row in np.stack(np.unravel_index(chosen, shape), axis=1).tolist():
             way, end = cover[row[0]], suffixes[row[-1]]
             words[(*way, *(symbols[i] for i in row[1:-1]), *end)] = None
-    asked = [word for word in words if len(word) <= longest]
-    return Tests(in_order(asked), whole and len(asked) == len(words))
+    tests = [word for word in words if len(word) <= longest]
+    return Tests(in_order(tests), whole and len(tests) == len(words))
 
 
 class Ways:

@@ -1,4 +1,4 @@
-"""How well labelled lines speak for a rule: its code length, and what its exceptions look like.
+"""Evidence of labelled lines for a rule: its code length, and the look of its exceptions.
 
 A two-part code (Rissanen 1978) writes down a rule and then its exceptions. A larger rule is better
 only if it saves more bits on exceptions than it costs itself. A rule in words and the table of an
@@ -29,8 +29,8 @@ def exception_bits(lines: int, wrong: int) -> float:
     """Bits that say which of the lines are exceptions: first how many, then which.
 
     Args:
-        lines: how many lines there are.
-        wrong: how many of them are exceptions.
+        lines: number of lines.
+        wrong: number of exceptions among them.
     """
     return float(np.log2(lines + 1) + _log2_choose(lines, wrong))
 
@@ -83,7 +83,7 @@ def size_bits(size: int, counts: Sequence[int], alphabet: int) -> float:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What the lines that contradict a rule have in common.
+    """The most telling feature of the lines that contradict a rule.
 
     Attributes:
         feature: the most telling common feature, in words; "" if there is nothing to compare.
@@ -108,8 +108,8 @@ def leftovers(
     two symbols side by side or in order, of those that the exceptions have most.
 
     Args:
-        labels: of the lines.
-        verdicts: of the rule.
+        labels: labels of the lines.
+        verdicts: the rule's verdicts on the lines.
         symbols: the alphabet.
     """
     wrong = labels != verdicts
@@ -132,9 +132,9 @@ def leftovers(
         at = int(p.argmin())
         if p[at] < best.p:
             side = "accepted" if verdict else "rejected"
-            said = f"{hits[at]} of {exceptions} contradicted lines that are {side} {names[at]}, "
+            text = f"{hits[at]} of {exceptions} contradicted lines that are {side} {names[at]}, "
             rest, others = having[at] - hits[at], total - exceptions
-            best = Leftovers(f"{said}but {rest} of the {others} others", float(p[at]))
+            best = Leftovers(f"{text}but {rest} of the {others} others", float(p[at]))
     return Leftovers(best.feature, min(1.0, best.p * max(tried, 1)))
 
 

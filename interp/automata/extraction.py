@@ -52,7 +52,7 @@ class Extraction:
             them were asked while it was learned: it is no estimate of other words.
         ended: why learning ended.
         whole: True if all words of the W-method were asked.
-        queries: how many different words the network judged.
+        queries: number of different words that the network judged.
     """
 
     dfa: DFA
@@ -68,7 +68,7 @@ class Extraction:
 
 
 class _SpentError(Exception):
-    """As many words were asked as may be."""
+    """The query budget is used up."""
 
 
 class Teacher:
@@ -226,8 +226,8 @@ def extract(
     if not empty:
         dfa = min(dfa, toggled(dfa), key=lambda one: len(one.states))
     whole = oracle.ended == "agrees" and oracle.w_method(oracle.best).whole
-    asked = len(teacher.known) - asked_before
-    return Extraction(canonical(dfa, alphabet), max(agrees, 0.0), oracle.ended, whole, asked)
+    count = len(teacher.known) - asked_before
+    return Extraction(canonical(dfa, alphabet), max(agrees, 0.0), oracle.ended, whole, count)
 
 
 def toggled(dfa: DFA) -> DFA:

@@ -57,19 +57,19 @@ class Found:
     Attributes:
         dfa: its automaton, minimal and complete; states are numbered breadth first.
         rule: the same in words, if a family has it; else None.
-        way: how it was found: "automaton" (learned for words of all lengths), "unfinished" (so too,
+        way: its source: "automaton" (learned for words of all lengths), "unfinished" (so too,
             but the budget ended before all its tests), "families" (agrees with the network at the
             lines' own lengths), "lines" (learned from words like the lines), or the name of a rival
             method.
         agrees: share of the words asked on which it agrees with the network, many of which it was
             fitted to; NaN if there was no network.
-        wrong: how many lines contradict it.
-        lines: how many lines there are.
+        wrong: number of lines that contradict it.
+        lines: number of lines.
         bits: length of the two-part code: the rule, then its exceptions.
         written: bits of the rule alone.
-        leftovers: what the contradicting lines have in common.
-        mistaken: at least so many of these lines the network labels as they are labelled: they are
-            no noise. 0 if there was no network.
+        leftovers: the most telling feature of the contradicting lines.
+        mistaken: the least number of these lines on which the network agrees with the label: they
+            are no noise. 0 if there was no network.
     """
 
     dfa: DFA
@@ -100,12 +100,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Induction:
-    """What was found, and what was looked at on the way.
+    """The hypotheses of an induction, and the evidence gathered on the way.
 
     Attributes:
         found: the hypotheses, shortest code first, but for the outdone, which come last; empty if
             neither an automaton nor a rule fits.
-        learned: of the automata learned, the one that agrees with the network best.
+        learned: the learned automaton that agrees best with the network.
         strict: the automaton that was learned without tolerance, if one without wording already
             explained all lines; else None. A network that counts needs more states the less may be
             left unexplained.
@@ -129,8 +129,8 @@ class Induction:
         An exception is noise only where the network disagrees with the label. Where it does not,
         the hypothesis is wrong, and is outdone by one that the network never contradicts so.
         """
-        known = any(one.knows for one in self.found)
-        return [one for one in self.found if not (known and one.mistaken)]
+        exact = any(one.knows for one in self.found)
+        return [one for one in self.found if not (exact and one.mistaken)]
 
     @property
     def sensitive(self) -> dict[str, bool]:
@@ -144,7 +144,7 @@ class Induction:
 
 @dataclass(frozen=True)
 class Search:
-    """How hard to look.
+    """The effort of an induction.
 
     Attributes:
         words: the most words that hypotheses are compared on; up to a quarter of these are lines.
@@ -153,7 +153,7 @@ class Search:
             quarter of them are the words that hypotheses are compared on, and half of them are left
             for words like the lines. To see which symbols a rule may name takes up to 100 words of
             each symbol besides.
-        seed: of the words.
+        seed: seed of the words.
     """
 
     words: int = 2000
@@ -181,62 +181,62 @@ def induce(
         symbols: the alphabet.
         lines: labelled words, none of them empty. They are lines on which the network was trained
             or chosen, never lines on which the rule is judged afterwards.
-        labels: of the lines; True for the accepted ones.
-        search: how hard to look.
+        labels: labels of the lines; True for the accepted ones.
+        search: the effort.
     """
     teacher = Teacher(accepts)
-    asked = words_near(lines, symbols, search.compared, search.seed)
-    verdicts = teacher(asked)
-    found: list[Found] = []
+    tests = words_near(lines, symbols, search.compared, search.seed)
+    verdicts = teacher(tests)
+    hypotheses: list[Found] = []
 
     most_known = search.queries
 
     def add(dfa: DFA, rule: Rule | None, way: str, agrees: float) -> None:
-        if all(dfa != one.dfa for one in found):
+        if all(dfa != one.dfa for one in hypotheses):
             one = weighed(dfa, symbols, lines, labels, rule, way, agrees)
-            found.append(_doubted(one, teacher, lines, labels, most_known))
+            hypotheses.append(_doubted(one, teacher, lines, labels, most_known))
 
     def exact() -> bool:
         """Is the network's rule among them?"""
-        return any(one.knows for one in found)
+        return any(one.knows for one in hypotheses)
 
     tried: list[Extraction] = []
     for tolerance in TOLERANCES:
         left = search.queries // 2 - len(teacher.known)
         if exact() or (tried and left <= 0):
             break
-        learned = extract(teacher, symbols, asked, search.max_states, left, tolerance, empty=False)
+        learned = extract(teacher, symbols, tests, search.max_states, left, tolerance, empty=False)
         tried.append(learned)
-        agrees = float((run(learned.dfa, asked) == verdicts).mean())
+        agrees = float((run(learned.dfa, tests) == verdicts).mean())
         if learned.complete or (learned.ended == "queries" and agrees >= 1 - TOLERANCES[0]):
             way = "automaton" if learned.complete else "unfinished"
             add(learned.dfa, rule_of(learned.dfa, symbols, empty=False), way, agrees)
     strict: Extraction | None = None
     left = search.queries // 2 - len(teacher.known)
-    if exact() and left > 0 and any(one.rule is None for one in found):
-        strict = extract(teacher, symbols, asked, search.max_states, left, 0.0, empty=False)
-    most = int(TOLERANCES[0] * len(asked))
+    if exact() and left > 0 and any(one.rule is None for one in hypotheses):
+        strict = extract(teacher, symbols, tests, search.max_states, left, 0.0, empty=False)
+    most = int(TOLERANCES[0] * len(tests))
     before = len(teacher.known)
-    told = telling(teacher, asked, symbols)
+    terms = telling(teacher, tests, symbols)
     room = search.queries - before  # what ``telling`` asks is not for learning
     most_known = len(teacher.known) + room
-    for near, _ in rules_near(asked, verdicts, symbols, told, most):
+    for near, _ in rules_near(tests, verdicts, symbols, terms, most):
         dfa = near.dfa.minify()
-        add(dfa, near, "families", float((run(dfa, asked) == verdicts).mean()))
+        add(dfa, near, "families", float((run(dfa, tests) == verdicts).mean()))
     if not exact():
         like = words_like(lines, search.compared, search.seed)
-        said = teacher(like)
-        for near, wrong in rules_near(like, said, symbols, told, int(TOLERANCES[0] * len(like))):
+        votes = teacher(like)
+        for near, wrong in rules_near(like, votes, symbols, terms, int(TOLERANCES[0] * len(like))):
             add(near.dfa.minify(), near, "lines", 1 - wrong / len(like))
-        if all(one.wrong for one in found):
+        if all(one.wrong for one in hypotheses):
             for dfa, agrees in _learned_like(lines, symbols, teacher, search, room):
                 if agrees >= 1 - TOLERANCES[0]:
                     add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     best = max(tried, key=lambda one: (one.complete, one.agrees))
-    found.sort(key=lambda one: one.bits)
-    made = Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
+    hypotheses.sort(key=lambda one: one.bits)
+    made = Induction(tuple(hypotheses), best, strict, teacher, tuple(tests), constant_bits(labels))
     standing = made.standing
-    outdone = [one for one in found if one not in standing]
+    outdone = [one for one in hypotheses if one not in standing]
     return replace(made, found=(*standing, *outdone))
 
 
@@ -314,7 +314,7 @@ def weighed(
 
     Args:
         rule: the automaton in words, or None.
-        way, agrees: as in ``Found``.
+        way, agrees: see ``Found``.
         look: whether to look for what the exceptions share, which takes the most time.
     """
     dfa = dfa.minify()

@@ -61,7 +61,7 @@ class Claim:
 
     @property
     def goal(self) -> tuple[int, ...]:
-        """What every equation adds up to."""
+        """The sum that every equation must reach."""
         return tuple(equation.constant for equation in self.constraints)
 
 
@@ -75,7 +75,7 @@ def near_misses(
         claim: the rule.
         lengths: rising. A row's words have up to so many symbols, and those that the rule accepts
             have more than the length before.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         A row per length and kind ("accepted by the rule", "one edit away"), if there are such

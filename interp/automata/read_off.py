@@ -38,15 +38,15 @@ def shapes(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]
                 yield ~rule if denied else rule
 
 
-def _shapes(dfa: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
+def _shapes(dfa: DFA, families: Families, letters: Sequence[str]) -> Iterator[Rule]:
     word = shortest_word(dfa, families.symbols)
-    if word and set(word) <= set(told):
+    if word and set(word) <= set(letters):
         yield families.word(*word)
         yield families.repeated(*word, once=dfa.initial_state not in dfa.final_states)
         if all(one != other for one, other in pairwise(word)):
             yield families.blocks(*word)
-    yield from _sums(dfa, families, told)
-    yield from _brackets(dfa, families, told)
+    yield from _sums(dfa, families, letters)
+    yield from _brackets(dfa, families, letters)
 
 
 def shortest_word(dfa: DFA, symbols: Sequence[str]) -> Word:
@@ -65,7 +65,7 @@ def shortest_word(dfa: DFA, symbols: Sequence[str]) -> Word:
     return ()
 
 
-def _sums(dfa: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
+def _sums(dfa: DFA, families: Families, letters: Sequence[str]) -> Iterator[Rule]:
     """A sum modulo the number of states, where some symbol counts 1 and so leads to all states."""
     for one in families.symbols:
         sums = {dfa.initial_state: 0}
@@ -77,12 +77,12 @@ def _sums(dfa: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
             after = {s: sums[q] for s, q in dfa.transitions[dfa.initial_state].items()}
             weights = {s: after[s] for s in families.symbols if after[s]}
             length = {*weights.values()} == {1} and len(weights) == len(families.symbols)
-            if length or weights.keys() <= set(told):
+            if length or weights.keys() <= set(letters):
                 rests = sorted(sums[q] for q in dfa.final_states)
                 yield families.modulo(len(sums), rests, weights)
 
 
-def _brackets(dfa: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
+def _brackets(dfa: DFA, families: Families, letters: Sequence[str]) -> Iterator[Rule]:
     """Pairs of symbols that lead away from the start and back, if the start alone accepts."""
     start, rows = dfa.initial_state, dfa.transitions
     if dfa.final_states != {start}:
@@ -99,7 +99,7 @@ def _brackets(dfa: DFA, families: Families, told: Sequence[str]) -> Iterator[Rul
     nested = depth > 2 or len(opens) > 1  # else it is a repeated word
     if nested and stacks + len(dead) == len(dfa.states):
         pairs = [(one, close[0]) for one, close in zip(opens, closes, strict=True)]
-        if {symbol for pair in pairs for symbol in pair} <= set(told):
+        if {symbol for pair in pairs for symbol in pair} <= set(letters):
             yield families.brackets(depth - 1, *pairs)
 
 
@@ -127,15 +127,15 @@ def lists(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
                     yield rule
 
 
-def _words(told: Sequence[str], longest: int) -> list[Word]:
+def _words(letters: Sequence[str], longest: int) -> list[Word]:
     """All words of up to so many symbols, the shorter first; none if they are too many."""
-    if len(told) ** longest > MOST_WORDS:
+    if len(letters) ** longest > MOST_WORDS:
         return []
-    return [word for n in range(1, longest + 1) for word in product(told, repeat=n)]
+    return [word for n in range(1, longest + 1) for word in product(letters, repeat=n)]
 
 
 def _side_by_side(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterator[Rule]:
-    """How all accepted words start and end, and what they never contain side by side.
+    """Rules for the start and the end of all accepted words, and for what they never contain.
 
     Args:
         words: all up to a length, the shorter first.
@@ -151,12 +151,12 @@ def _side_by_side(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterat
             yield ~rule
 
 
-def _common(dfa: DFA, build: Callable[..., Rule], told: Iterable[str]) -> Rule | None:
+def _common(dfa: DFA, build: Callable[..., Rule], letters: Iterable[str]) -> Rule | None:
     """The longest start, or end, that all accepted words have; None if they have none."""
     rule: Rule | None = None
     word: Word = ()
     while True:
-        for longer in (way for s in told for way in ((*word, s), (s, *word))):
+        for longer in (way for s in letters for way in ((*word, s), (s, *word))):
             candidate = build(*longer)
             if dfa <= candidate.dfa:
                 rule, word = candidate, longer

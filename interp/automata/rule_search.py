@@ -41,17 +41,17 @@ def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None
     letters = [group[0] for group in classes]
     families = Families(letters, {group[0]: _one_of(group) for group in classes})
     small = over(dfa, letters)
-    told = [group[0] for group in classes if len(group) <= SOME]
-    if len(told) > MOST_TOLD:
-        told = []
-    found = [
+    terms = [group[0] for group in classes if len(group) <= SOME]
+    if len(terms) > MOST_TOLD:
+        terms = []
+    rules = [
         rule
         for goal in ([small] if empty else [small, toggled(small)])
-        for rule in _equivalent(goal, families, told)
+        for rule in _equivalent(goal, families, terms)
     ]
-    if not found:
+    if not rules:
         return None
-    best = min(found, key=lambda rule: (len(rule.text.split()), rule.size))
+    best = min(rules, key=lambda rule: (len(rule.text.split()), rule.size))
     return replace(best, dfa=_widened(best.dfa, classes))
 
 
@@ -69,10 +69,10 @@ def rules_near(
 
     Args:
         words: at least one.
-        verdicts: on the words.
+        verdicts: verdicts on the words.
         symbols: the alphabet.
         told: the symbols that a rule may name; without any there is no rule.
-        most_wrong: on how many words a rule may differ.
+        most_wrong: the most words on which a rule may differ.
     """
     families = Families(symbols)
     padded = _padded(words, symbols)
@@ -94,25 +94,25 @@ def same(one: DFA, other: DFA) -> bool:
     return one == other or toggled(one) == other
 
 
-def _equivalent(goal: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
+def _equivalent(goal: DFA, families: Families, terms: Sequence[str]) -> list[Rule]:
     """The rules that are equivalent to a minimal automaton: of one part, if there are any, or of
     one shape, or of two parts, or lists, or on a tier."""
-    rules = _rules(goal, families, told)
+    rules = _rules(goal, families, terms)
     probes = _probes(len(families.symbols))
     wanted = _verdicts(goal, families.symbols, probes)
     seen = np.array([_verdicts(rule.dfa, families.symbols, probes) for rule in rules])
     alone = (rules[i] for i in np.flatnonzero((seen == wanted).all(axis=1)))
     ways: list[Iterable[Rule]] = [
         (rule for rule in alone if rule.dfa == goal),
-        shapes(goal, families, told),
+        shapes(goal, families, terms),
         (rule for _, make in _near(seen, wanted, rules, 0) if (rule := make()).dfa == goal),
-        lists(goal, families, told),
-        _on_tier(goal, families, told),
+        lists(goal, families, terms),
+        _on_tier(goal, families, terms),
     ]
     return next((exact for way in ways if (exact := list(way))), [])
 
 
-def _rules(goal: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
+def _rules(goal: DFA, families: Families, terms: Sequence[str]) -> list[Rule]:
     """The rules of one part, with their denials, to compare with a goal."""
     rules = _constants(families)
     names = families.names or {}
@@ -120,14 +120,14 @@ def _rules(goal: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
     if len(names) <= MOST_ENDS and all(names.get(s, s) == s for s in families.symbols):
         rules.append(families.same_ends())
     patterns = [shortest_word(dfa, families.symbols) for dfa in (goal, goal.complement())]
-    return _with_denials([*rules, *_candidates(families, told, len(goal.states), patterns)])
+    return _with_denials([*rules, *_candidates(families, terms, len(goal.states), patterns)])
 
 
-def _on_tier(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
+def _on_tier(goal: DFA, families: Families, terms: Sequence[str]) -> Iterator[Rule]:
     """The rules of what is left without the symbols that do nothing in any state."""
     rows = goal.transitions
     tier = [s for s in families.symbols if any(row[s] != q for q, row in rows.items())]
-    if 0 < len(tier) < len(families.symbols) and set(tier) <= set(told):
+    if 0 < len(tier) < len(families.symbols) and set(tier) <= set(terms):
         for rule in _equivalent(over(goal, tier), Families(tier, families.names), tier):
             yield families.on_tier(rule, tier)
 
@@ -172,7 +172,7 @@ def _near(
 
 
 def _with_denials(rules: Iterable[Rule]) -> list[Rule]:
-    return [each for rule in rules for each in (rule, ~rule)]
+    return [form for rule in rules for form in (rule, ~rule)]
 
 
 def _constants(families: Families) -> list[Rule]:
@@ -181,7 +181,7 @@ def _constants(families: Families) -> list[Rule]:
 
 
 def _candidates(
-    families: Families, told: Sequence[str], states: int, patterns: Iterable[Sequence[str]]
+    families: Families, terms: Sequence[str], states: int, patterns: Iterable[Sequence[str]]
 ) -> Iterator[Rule]:
     """The rules that name these symbols, with counts that fit an automaton of so many states.
 
@@ -189,16 +189,16 @@ def _candidates(
         told: the symbols that a rule may name.
         patterns: longer patterns to try too.
     """
-    longest = 3 if len(told) <= 5 else 2 if len(told) <= 9 else 1
-    tried = [p for length in range(1, longest + 1) for p in product(told, repeat=length)]
-    for pattern in [*tried, *(p for p in patterns if len(p) > longest and set(p) <= set(told))]:
+    longest = 3 if len(terms) <= 5 else 2 if len(terms) <= 9 else 1
+    tried = [p for length in range(1, longest + 1) for p in product(terms, repeat=length)]
+    for pattern in [*tried, *(p for p in patterns if len(p) > longest and set(p) <= set(terms))]:
         yield families.starts(*pattern)
         yield families.ends(*pattern)
         if len(pattern) == 1 or len(set(pattern)) > 1:  # x ... x is "at least 2 x"
             yield families.contains(*pattern)
         if len(pattern) > 1:
             yield families.side_by_side(*pattern)
-    for symbol in told:
+    for symbol in terms:
         yield families.even(symbol)
         yield families.only(symbol)
         for count in range(1, min(states, MOST_COUNT + 1)):
@@ -206,7 +206,7 @@ def _candidates(
             yield families.exactly(count, symbol)
             if count > 1:
                 yield families.at_least(count, symbol)
-    for early, late in permutations(told, 2):
+    for early, late in permutations(terms, 2):
         yield families.before(early, late)
         yield families.all_before(early, late)
 

@@ -27,9 +27,9 @@ class Rule:
         family: "contains", "side by side", "starts", "ends", "same ends", "at least", "at most",
             "exactly", "even", "never", "before", "only", "and", "or", "xor", "all", "none",
             "blocks", "word", "repeated", "modulo" or "brackets".
-        text: what a word that obeys it does; it completes "a word is accepted if it ...".
-        denial: what a word that does not obey it does.
-        size: how many parts it has: its symbols, and words such as "not" and "or" between them.
+        text: the predicate of a word that obeys it; it completes "a word is accepted if it ...".
+        denial: the predicate of a word that does not obey it.
+        size: number of its parts: its symbols, and words such as "not" and "or" between them.
         dfa: its complete automaton.
         counts: the numbers that it names, such as the 8 of "at least 8".
     """
@@ -73,7 +73,7 @@ class Families:
 
     Attributes:
         symbols: the alphabet.
-        names: how a symbol is written in a rule, if not as itself.
+        names: the name of a symbol in a rule, if not the symbol itself.
     """
 
     symbols: Sequence[str]
@@ -112,15 +112,15 @@ class Families:
 
     def starts(self, *pattern: str) -> Rule:
         """The first symbols are these."""
-        said = f"with {self._said(*pattern)}"
+        text = f"with {self._said(*pattern)}"
         dfa = self._built(DFA.from_prefix, pattern, as_partial=False)
-        return Rule("starts", f"starts {said}", f"does not start {said}", len(pattern), dfa)
+        return Rule("starts", f"starts {text}", f"does not start {text}", len(pattern), dfa)
 
     def ends(self, *pattern: str) -> Rule:
         """The last symbols are these."""
-        said = f"with {self._said(*pattern)}"
+        text = f"with {self._said(*pattern)}"
         dfa = self._built(DFA.from_suffix, pattern)
-        return Rule("ends", f"ends {said}", f"does not end {said}", len(pattern), dfa)
+        return Rule("ends", f"ends {text}", f"does not end {text}", len(pattern), dfa)
 
     def same_ends(self) -> Rule:
         """The first symbol equals the last: true of words of one symbol, not of the empty word."""
@@ -137,8 +137,8 @@ class Families:
         )
 
     def _counted(self, family: str, count: int, symbol: str, dfa: DFA) -> Rule:
-        said = f"{family} {count} {self._said(symbol)}"
-        return Rule(family, f"has {said}", f"does not have {said}", 2, dfa, (count,))
+        text = f"{family} {count} {self._said(symbol)}"
+        return Rule(family, f"has {text}", f"does not have {text}", 2, dfa, (count,))
 
     def at_least(self, count: int, symbol: str) -> Rule:
         """``count`` or more of the symbol."""
@@ -157,8 +157,8 @@ class Families:
     def even(self, symbol: str) -> Rule:
         """An even number of the symbol; 0 is even."""
         rows = {q: {s: q ^ (s == symbol) for s in self.symbols} for q in (0, 1)}
-        said = f"number of {self._said(symbol)}"
-        return Rule("even", f"has an even {said}", f"has an odd {said}", 2, self._dfa(rows, {0}))
+        text = f"number of {self._said(symbol)}"
+        return Rule("even", f"has an even {text}", f"has an odd {text}", 2, self._dfa(rows, {0}))
 
     def before(self, early: str, late: str) -> Rule:
         """``early`` occurs, and no ``late`` comes before it."""
@@ -167,15 +167,15 @@ class Families:
             "early": dict.fromkeys(self.symbols, "early"),
             "late": dict.fromkeys(self.symbols, "late"),
         }
-        said = f"{self._said(early)} before any {self._said(late)}"
+        text = f"{self._said(early)} before any {self._said(late)}"
         dfa = self._dfa(rows, {"early"})
-        return Rule("before", f"has {said}", f"does not have {said}", 3, dfa)
+        return Rule("before", f"has {text}", f"does not have {text}", 3, dfa)
 
     def all_before(self, early: str, late: str) -> Rule:
         """Every ``early`` stands before every ``late``; each may be missing."""
-        said = f"every {self._said(early)} before every {self._said(late)}"
+        text = f"every {self._said(early)} before every {self._said(late)}"
         dfa = self.contains(late, early).dfa.complement()
-        return Rule("before", f"has {said}", f"does not have {said}", 3, dfa)
+        return Rule("before", f"has {text}", f"does not have {text}", 3, dfa)
 
     def only(self, symbol: str) -> Rule:
         """One or more of the symbol, and nothing else."""
@@ -184,8 +184,8 @@ class Families:
             "only": {s: "only" if s == symbol else "other" for s in self.symbols},
             "other": dict.fromkeys(self.symbols, "other"),
         }
-        said = f"one or more {self._said(symbol)}, and nothing else"
-        return Rule("only", f"is {said}", f"is not {said}", 2, self._dfa(rows, {"only"}))
+        text = f"one or more {self._said(symbol)}, and nothing else"
+        return Rule("only", f"is {text}", f"is not {text}", 2, self._dfa(rows, {"only"}))
 
     def _moves(self, moves: Mapping[tuple[Any, str], Any], final: set[Any], start: Any = 0) -> DFA:
         """The automaton of some moves; all others lead astray, from where nothing leads back."""
@@ -227,8 +227,8 @@ class Families:
         """The sum of the symbols' weights leaves one of these rests when divided by a number.
 
         Args:
-            rests: from 0 up to ``number`` - 1.
-            weights: from 1 up to ``number`` - 1; a symbol without one counts 0.
+            rests: numbers from 0 up to ``number`` - 1.
+            weights: numbers from 1 up to ``number`` - 1; a symbol without one counts 0.
         """
         rows = {
             rest: {s: (rest + weights.get(s, 0)) % number for s in self.symbols}
@@ -259,8 +259,8 @@ class Families:
         for stack in stacks[1:]:
             opens, closes = pairs[stack[-1]]
             moves[stack[:-1], opens], moves[stack, closes] = stack, stack[:-1]
-        said = listed([self._said(*pair) for pair in pairs])
-        text = f"{said} as brackets that match, nested up to depth {depth}"
+        phrase = listed([self._said(*pair) for pair in pairs])
+        text = f"{phrase} as brackets that match, nested up to depth {depth}"
         dfa = self._moves(moves, {()}, start=())
         size = 2 * len(pairs)
         return Rule("brackets", f"has {text}", f"does not have {text}", size, dfa, (depth,))
@@ -290,8 +290,10 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def aside(tier: Sequence[str], symbols: Sequence[str]) -> str:
-    """What a tier leaves out of an alphabet, or what it does not, whichever are fewer; only their
-    number if they are many."""
+    """The symbols that a tier leaves out of an alphabet, or "all but" those that it keeps.
+
+    The fewer of the two are listed; if they are many, only their number is given.
+    """
     others = [symbol for symbol in symbols if symbol not in tier]
     fewer, but = (others, "") if len(others) <= len(tier) else (tier, "all but ")
     return but + (listed(fewer) if len(fewer) <= MOST_LISTED else f"{len(fewer)} symbols")

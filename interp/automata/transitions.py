@@ -38,7 +38,7 @@ def moving_pairs(
         symbols: the alphabet.
         words: the words to look among, all of one length.
         most: the most pairs for each transition.
-        seed: of the order in which words, positions and symbols are tried.
+        seed: seed of the order in which words, positions and symbols are tried.
 
     Returns:
         By transition (source, target), pairs of an accepted word and its changed copy.
@@ -57,9 +57,9 @@ def moving_pairs(
                 after = _states(dfa, changed)
                 still = other != word[at] and after == states
                 if still or (moves[0] != moves[1] and after[-1] not in dfa.final_states):
-                    found = pairs.setdefault(STILL if still else moves, [])
-                    if len(found) < most:
-                        found.append((word, changed))
+                    group = pairs.setdefault(STILL if still else moves, [])
+                    if len(group) < most:
+                        group.append((word, changed))
                     break
     return dict(sorted(pairs.items()))
 
@@ -70,11 +70,11 @@ def carriers(
     transition: Sequence[tuple[int, int]],
     metric: ReadAt,
 ) -> pd.DataFrame:
-    """How much of the verdict each head restores when it is patched at all positions.
+    """The part of the verdict that each head restores when it is patched at all positions.
 
     Args:
         tokens: the moving words and their partners, [pair, pos] each, with BOS.
-        transition: of each pair.
+        transition: the transition of each pair.
         metric: the verdict's logit.
 
     Returns:

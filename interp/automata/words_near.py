@@ -33,7 +33,7 @@ def words_near(lines: Sequence[Word], symbols: Sequence[str], count: int, seed: 
         lines: at least one, none of them empty.
         symbols: the alphabet.
         count: the most words.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     rng = np.random.default_rng([seed, 0xD15C])
     count //= 4
@@ -62,7 +62,7 @@ def words_like(lines: Sequence[Word], count: int, seed: int) -> list[Word]:
     Args:
         lines: at least one, none of them empty.
         count: the most words.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     rng = np.random.default_rng([seed, 0x11E5])
     lengths, places = set(map(len, lines)), _places(lines)

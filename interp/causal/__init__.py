@@ -1,1 +1,1 @@
-"""What carries a difference: patching, ablation, interchange, and the metrics they move."""
+"""Causes of a difference: patching, ablation, interchange, and the metrics they move."""

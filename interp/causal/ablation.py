@@ -42,9 +42,9 @@ def ablate(
         mask: True on BOS and the word, False on padding, which is left out of the mean.
         metric: one number per word.
         method: "mean", "zero" or "resample".
-        seed: of the other words; a word has the same one for all heads (``donors``).
+        seed: seed of the draw of other words; a word has the same one for all heads (``donors``).
         rows: the most words in one forward pass; fewer need less memory.
-        together: how many heads are taken away at a time: 1 for each head, 2 for all pairs.
+        together: number of heads taken away at a time: 1 for each head, 2 for all pairs.
 
     Returns:
         One row per set of heads and word: part ("L0H1", "L0H1 + L1H0"), layer and head (-1 for more
@@ -77,10 +77,10 @@ def ablate(
             if (away := _away(some, layer, model.cfg.n_heads).to(tokens.device)).any()
         ]
         logits = model.run_with_hooks(tokens.repeat(len(some), 1), fwd_hooks=hooked)
-        for each, copy in zip(some, logits.chunk(len(some)), strict=True):
+        for group, copy in zip(some, logits.chunk(len(some)), strict=True):
             after = np.where(donor >= 0, metric(copy).cpu().numpy(), np.nan)
-            layer, head = each[0] if together == 1 else (-1, -1)
-            part = " + ".join(f"L{layer}H{head}" for layer, head in each)
+            layer, head = group[0] if together == 1 else (-1, -1)
+            part = " + ".join(f"L{layer}H{head}" for layer, head in group)
             about = {"part": part, "layer": layer, "head": head, "word": np.arange(len(tokens))}
             tables.append(pd.DataFrame({**about, "before": before, "after": after}))
     return pd.concat(tables, ignore_index=True)
@@ -91,8 +91,8 @@ def _away(
 ) -> Bool[Tensor, "copy head"]:
     """Which heads of a layer are taken away in each copy of the batch."""
     away = torch.zeros(len(sets), heads, dtype=torch.bool)
-    for copy, each in enumerate(sets):
-        away[copy, [head for at, head in each if at == layer]] = True
+    for copy, group in enumerate(sets):
+        away[copy, [head for at, head in group if at == layer]] = True
     return away
 
 
@@ -117,7 +117,7 @@ def donors(
 
     Args:
         mask: True on BOS and the word, False on padding.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         Rows of the batch; -1 for a word without such a donor.

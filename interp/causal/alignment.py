@@ -45,8 +45,8 @@ class Cases:
 
     Attributes:
         base, source: token ids with BOS; row i of both is a case.
-        units: the number of what the base and the source of each case were drawn from. The cases
-            of one unit are not independent of each other.
+        units: the numbers of the units from which base and source of each case were drawn. The
+            cases of one unit are not independent of each other.
         to, put, taken, weight: see above; ``to`` is -1 where a case has fewer steps than others.
         read: True at the positions of the base where answers are read.
         target: True for the answers that would be right at these positions.
@@ -93,7 +93,7 @@ class Cases:
     def loss(
         self, logits: Float[Tensor, "read answer"], target: Bool[Tensor, "read answer"]
     ) -> Float[Tensor, ""]:
-        """How far logits are from the targets, in nats."""
+        """The loss of logits against the targets, in nats."""
         against = binary_cross_entropy_with_logits if self.alone else cross_entropy
         return against(logits, target.to(logits))
 
@@ -110,7 +110,7 @@ class Cases:
 
 
 Way = Callable[[Float[Tensor, "case pos d"], Int[Tensor, " case"]], Float[Tensor, "case pos d"]]
-"""What is added to an activation, from the whole displacement and the number of the variable."""
+"""The vector added to an activation, from the whole displacement and the variable's number."""
 
 
 def aligned(
@@ -120,10 +120,10 @@ def aligned(
 
     Args:
         model: in evaluation mode; its parameters stay as they are.
-        hook: on [batch, pos, d].
-        rank: how many dimensions each variable gets.
+        hook: the name of a hook on [batch, pos, d].
+        rank: number of dimensions of each variable.
         seed: seed of the first subspace and of the order of the cases.
-        epochs: how often each case is seen.
+        epochs: number of times that each case is seen.
 
     Returns:
         An orthonormal basis. Variable i has the columns from i * rank on.
@@ -172,7 +172,7 @@ def exchanged(
         tests: other cases, by name. Each is moved in its own way.
         ranks: the numbers of dimensions that are tried.
         controls: test the controls too.
-        seed: of the training; the random subspaces have seeds of their own.
+        seed: seed of the training; the random subspaces have seeds of their own.
 
     Returns:
         One row per rank, method, test and variable: method, amount (the rank), test, part (the
@@ -232,7 +232,7 @@ def answered(
 
 
 def displacements(model: HookedModel, hook: str, cases: Cases) -> Float[Tensor, "case pos d"]:
-    """By how much each activation of the bases moves if everything is exchanged."""
+    """The move of each activation of the bases if everything is exchanged."""
     base, source = (
         activations(model, tokens.to(_device(model)), [hook])[hook]
         for tokens in (cases.base, cases.source)
@@ -258,8 +258,8 @@ def within(basis: Float[Tensor, "d columns"], rank: int) -> Way:
     def way(
         moved: Float[Tensor, "case pos d"], part: Int[Tensor, " case"]
     ) -> Float[Tensor, "case pos d"]:
-        columns, own = basis.to(moved), (number == part[:, None])[:, None].to(moved)
-        return ((moved @ columns) * own) @ columns.T
+        columns, mask = basis.to(moved), (number == part[:, None])[:, None].to(moved)
+        return ((moved @ columns) * mask) @ columns.T
 
     return way
 
@@ -313,14 +313,14 @@ def _answers(
 @contextmanager
 def _frozen(model: HookedModel) -> Iterator[None]:
     """The parameters ask for no gradient meanwhile."""
-    asking = [each for each in cast(nn.Module, model).parameters() if each.requires_grad]
+    asking = [weight for weight in cast(nn.Module, model).parameters() if weight.requires_grad]
     try:
-        for each in asking:
-            each.requires_grad_(False)
+        for weight in asking:
+            weight.requires_grad_(False)
         yield
     finally:
-        for each in asking:
-            each.requires_grad_(True)
+        for weight in asking:
+            weight.requires_grad_(True)
 
 
 def _device(model: HookedModel) -> torch.device:

@@ -1,4 +1,4 @@
-"""How strongly, and by how many steps, an earlier symbol reaches a later position.
+"""The influence of an earlier symbol on a later position: its strength, and its steps.
 
 Strength is a gradient. Steps are counted in the graph of the forward pass: its nodes are the
 embeddings and the states of each layer, position by position, and a node has an arrow from every
@@ -23,7 +23,7 @@ from interp.statistics import bootstrap_sums
 
 EMBEDDING = "hook_embed"
 STATES = ("hook_resid_post", "hook_cell")
-"""What a layer hands on: its output, and the cells of an LSTM."""
+"""Hooks of what a layer hands on: its output, and the cells of an LSTM."""
 
 Node = tuple[int, int]
 """A layer, from -1 for the embeddings, and a position."""
@@ -36,7 +36,7 @@ def influence(
     ``hook_embed``, in the metric's unit by a unit of the embedding.
 
     Args:
-        metric: what is influenced, one number per word, such as ``metrics.logit_at``.
+        metric: the quantity that is influenced, one number per word, such as ``metrics.logit_at``.
 
     Raises:
         ValueError: the model has no embedding under a hook.
@@ -57,7 +57,7 @@ def influence(
 def decay(
     by_distance: Float[np.ndarray, "word distance"], seed: int = 0
 ) -> tuple[float, float, float, float]:
-    """By how much the logarithm of the mean influence falls with each symbol further back.
+    """The fall of the logarithm of the mean influence with each symbol further back.
 
     A straight line is fitted to the log of the mean over words by least squares. Distance 0, the
     symbol that stands where the logit is read, is left out: it needs no step. Distances without
@@ -65,7 +65,7 @@ def decay(
 
     Args:
         by_distance: influence of the symbol so many places back, from 0.
-        seed: of the bootstrap over words.
+        seed: seed of the bootstrap over words.
 
     Returns:
         The rate in nats a symbol (0.7 halves the influence with each symbol; below 0 it grows), low
@@ -89,12 +89,13 @@ def decay(
 
 @dataclass(frozen=True)
 class Steps:
-    """What the graph of a forward pass says.
+    """The numbers of steps in the graph of a forward pass.
 
     Attributes:
-        path_length: by how many steps from one position to another the first position reaches the
-            last one, on the shortest way to the last layer; None if no way leads there. Steps from
-            layer to layer at one position do not count: they are as many for all positions.
+        path_length: number of steps from one position to another by which the first position
+            reaches the last one, on the shortest way to the last layer; None if no way leads there.
+            Steps from layer to layer at one position do not count: they are as many for all
+            positions.
         sequential: the longest chain of nodes from the embeddings on, each of which is computed
             from the one before: so many steps cannot be done at the same time.
     """
@@ -111,7 +112,7 @@ def steps(model: HookedModel, tokens: Int[Tensor, " pos"]) -> Steps:
         tokens: a word; what stands in it does not matter, but for influence that is 0 by chance.
 
     Raises:
-        ValueError: as ``arrows``.
+        ValueError: see ``arrows``.
     """
     graph = arrows(model, tokens)
     ways: dict[Node, int] = {(-1, 0): 0}

@@ -1,4 +1,4 @@
-"""What is explained: one number per word from its logits.
+"""Metrics: one number per word from its logits, which is what is explained.
 
 A higher number means more of the behaviour. Our models say of every token on its own whether it may
 come next, so that probabilities are sigmoids; ``softmax=True`` is for models whose tokens exclude
@@ -31,8 +31,8 @@ class ReadAt:
     Attributes:
         read: makes one number per word from the logits at the position, [*copies, batch, d_vocab],
             and the references.
-        positions: where it reads.
-        references: what else the metric needs of every word, [batch, ...].
+        positions: the position where it reads.
+        references: the other inputs of the metric for every word, [batch, ...].
     """
 
     read: Callable[..., Float[Tensor, "*copies batch"]]

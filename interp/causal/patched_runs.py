@@ -162,7 +162,8 @@ def _replacement(
     """A hook that puts the source's activations into copies of the batch, one site in each copy.
 
     Args:
-        source: of the clean run, [pair, pos, ...], or [pair, head, query, key] for patterns.
+        source: activations of the clean run, [pair, pos, ...], or [pair, head, query, key] for
+            patterns.
         first: the position at which the copies begin.
     """
     device, pattern = source.device, sites[0].component == "pattern"
@@ -230,7 +231,7 @@ def _resumed(
     """The ``Run`` of a model that starts from a recording: it computes what the sites can change.
 
     Args:
-        source, recording: of the clean and of the corrupted batch.
+        source, recording: recordings of the clean and of the corrupted batch.
         alone: whether only the last position is read.
     """
     layers, positions = model.cfg.n_layers, recording.logits.shape[1]
@@ -239,12 +240,12 @@ def _resumed(
         component, layer, copies = sites[0].component, sites[0].layer, len(sites)
         at = [site.position for site in sites if site.position is not None]
         first, last = (at[0], at[-1] + 1) if at else (0, positions)
-        found = sources[sites[0].hook]
+        values = sources[sites[0].hook]
         if component == "resid_post" and layer < layers - 1:
             component, layer = "resid_pre", layer + 1
         window = recording.streams[layer][:, first:last].repeat(copies, 1, 1)
         if component == "resid_pre":
-            window = _replacement(sites, found, first)(window, None)
+            window = _replacement(sites, values, first)(window, None)
         elif component in ("k", "v"):
             which = ("k", "v").index(component)
             memory = [old.repeat(copies, 1, 1, 1) for old in recording.memory[layer]]
@@ -257,7 +258,7 @@ def _resumed(
             layer += 1
         else:
             point = model.hook_dict[sites[0].hook]
-            with _hooked(point, _replacement(sites, found, first)):
+            with _hooked(point, _replacement(sites, values, first)):
                 window = model.local(recording, layer, window, first)
             layer += 1
         logits, first = model.resume(recording, layer, window, first, alone)

@@ -51,7 +51,7 @@ def patch(
         metric: one metric, or several by name, which are all read off the same passes. A metric of
             ``interp.causal.metrics`` says where it reads, so that the rest need not be computed.
             Any other metric always gets all pairs at once.
-        components: of ``interp.causal.sites.COMPONENTS``.
+        components: some of ``interp.causal.sites.COMPONENTS``.
         whole: patch each site at all positions at once.
         memory: bytes that the sweep may take, apart from the model and the table. It decides how
             many pairs and sites are worked on together, which is at least one of each.
@@ -75,12 +75,12 @@ def patch(
     sites = [site for c in components for site in all_sites(model, c, length, whole)]
     stays, passes = bytes_of(model, components, length)
     values, baselines = [], []
-    divisible = all(isinstance(each, ReadAt) for each in metrics.values())
+    divisible = all(isinstance(measure, ReadAt) for measure in metrics.values())
     together = max(1, memory // 2 // stays) if divisible else max(1, len(clean))
     for group in torch.arange(len(clean)).split(together):
         some = {
-            name: each.among(group) if isinstance(each, ReadAt) else each
-            for name, each in metrics.items()
+            name: measure.among(group) if isinstance(measure, ReadAt) else measure
+            for name, measure in metrics.items()
         }
         rows = max(1, memory // 2 // passes // len(group))
         value, baseline = sweep(model, clean[group], corrupted[group], some, sites, rows)
@@ -107,7 +107,7 @@ def over_pairs(table: pd.DataFrame) -> pd.DataFrame:
     """Means over the pairs that the model tells apart, with 95% bootstrap intervals.
 
     Args:
-        table: of ``patch``.
+        table: the table of ``patch``.
 
     Returns:
         One row per metric and site, in the table's order: metric, the columns ``PLACE``, effect,

@@ -40,13 +40,14 @@ def scrubbed(
     """Puts other words' activations in place at one position, and reads the answer there.
 
     Args:
-        hook: on [batch, pos, d]; the activation at ``at`` is replaced, all others stay.
+        hook: the name of a hook on [batch, pos, d]; the activation at ``at`` is replaced, all
+            others stay.
         tokens: token ids with BOS.
         at: the position of each word that is replaced and read.
-        loss: of the logits at this position; its rows are the words in their order.
-        hypotheses: by name, the value of every word. Another word with the same value is drawn.
-        weights: how much each word counts.
-        seed: draws the other words.
+        loss: the loss of the logits at this position; its rows are the words in their order.
+        hypotheses: the value of every word, by name. Another word with the same value is drawn.
+        weights: the weight of each word.
+        seed: seed of the draw of other words.
 
     Returns:
         One row per hypothesis and measure: method (the hypothesis, or "any prefix"), measure,
@@ -78,17 +79,15 @@ def scrubbed(
         """NaN where no other word has the value."""
         drawn = [_others(rng, values) for _ in range(DRAWS)]
         alone = drawn[0] == np.arange(len(values))
-        return np.where(alone, np.nan, np.mean([cost(each) for each in drawn], axis=0) - before)
+        return np.where(alone, np.nan, np.mean([cost(other) for other in drawn], axis=0) - before)
 
     nothing = added(np.zeros(len(tokens), dtype=int))
     rows = []
     for name, values in {**hypotheses, ANY: np.zeros(len(tokens), dtype=int)}.items():
         extra = nothing if name == ANY else added(values)
-        known = ~np.isnan(extra)
-        about = {"method": name, "words": int(known.sum())}
-        for measure, numbers in _measures(
-            extra[known], nothing[known], weights[known], rng
-        ).items():
+        mask = ~np.isnan(extra)
+        about = {"method": name, "words": int(mask.sum())}
+        for measure, numbers in _measures(extra[mask], nothing[mask], weights[mask], rng).items():
             rows.append({**about, "measure": measure, **numbers})
     return pd.DataFrame(rows)
 
@@ -118,10 +117,10 @@ def _measures(
     drawn = drawn / drawn.sum(axis=1, keepdims=True)
     lost, most = drawn @ extra, drawn @ nothing
     share = np.where(most > 0, 1 - lost / np.where(most > 0, most, 1), np.nan)
-    found = {}
+    measures = {}
     for measure, values in {"loss added": lost, "loss recovered": share}.items():
         low, high = (
             np.nanquantile(values[1:], [0.025, 0.975]) if values[0] == values[0] else (np.nan,) * 2
         )
-        found[measure] = {"value": float(values[0]), "low": float(low), "high": float(high)}
-    return found
+        measures[measure] = {"value": float(values[0]), "low": float(low), "high": float(high)}
+    return measures

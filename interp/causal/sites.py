@@ -12,10 +12,10 @@ from interp.weights import key_heads
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
 BY_HEAD_AND_POSITION = ("z", "q", "k", "v")
 COMPONENTS = (*BY_POSITION, *BY_HEAD_AND_POSITION, "pattern", "neuron")
-"""What can be patched. ``BY_POSITION`` is patched at one position, ``BY_HEAD_AND_POSITION`` in one
-head at one position, "pattern" in one head at one query (its position) and one key, and "neuron" in
-one hidden unit of an MLP at one position. With grouped queries, the heads of "k" and "v" are the
-groups, in their order: the heads of a group share them."""
+"""Parts that can be patched. ``BY_POSITION`` is patched at one position, ``BY_HEAD_AND_POSITION``
+in one head at one position, "pattern" in one head at one query (its position) and one key, and
+"neuron" in one hidden unit of an MLP at one position. With grouped queries, the heads of "k" and
+"v" are the groups, in their order: the heads of a group share them."""
 
 PLACE = ["component", "layer", "head", "neuron", "position", "key"]
 """The columns that name a site; -1 means that one does not apply, or all positions at once."""

@@ -41,16 +41,16 @@ def attribute(
 
     Args:
         method: see ``interp.circuits.effects.edge_effects``.
-        shares: where gradients are taken: on mixtures of the embeddings with so much of the clean
-            word. They must lie evenly and stand for equal parts of the way from 0 to 1 for "EAP-IG"
-            and "conductance".
+        shares: points where gradients are taken: mixtures of the embeddings with so much of the
+            clean word. They must lie evenly and stand for equal parts of the way from 0 to 1 for
+            "EAP-IG" and "conductance".
         memory: bytes for the activations of the words that are run at a time. Words whose metric is
             no ``ReadAt`` are run together, because such a metric reads all of them.
     """
     graph, hooks = Graph.of(model), gim_hooks(model) if method == "GIM" else []
     at_once = max(1, memory // _bytes_of_a_word(model, clean.shape[1]))
     words = torch.arange(len(clean)).split(at_once if isinstance(metric, ReadAt) else len(clean))
-    found = []
+    totals = []
     for some in words:
         read = metric.among(some) if isinstance(metric, ReadAt) else metric
         ends = [_trace(model, graph, tokens[some]) for tokens in (corrupted, clean)]
@@ -67,8 +67,8 @@ def attribute(
             with model.hooks(fwd_hooks=hooks) if hooks else nullcontext():
                 scores = _scores(model, graph, run, change, len(points))
             total = total.to(scores) + scores * (1 if method == "conductance" else step)
-        found.append(total)
-    return torch.cat(found, dim=1)
+        totals.append(total)
+    return torch.cat(totals, dim=1)
 
 
 def _bytes_of_a_word(model: ReadableModel, length: int) -> int:
@@ -85,11 +85,11 @@ class _Trace:
 
     Attributes:
         embedding: the stream before the first block, [row, pos, d_model].
-        z: of each layer, [row, pos, head, d_head].
-        mlps: what the MLP of each layer wrote, [row, pos, d_model].
-        streams: what is read before each layer's heads ("pre") and before its MLP ("mid").
-        gradients: of the sum of the metric by each reader's activation: queries, keys or values
-            [row, pos, head, d_head], the MLP's output, the last stream.
+        z: the heads' outputs of each layer, [row, pos, head, d_head].
+        mlps: the output of each layer's MLP, [row, pos, d_model].
+        streams: the stream before each layer's heads ("pre") and before its MLP ("mid").
+        gradients: gradients of the metric's sum by each reader's activation: queries, keys or
+            values [row, pos, head, d_head], the MLP's output, the last stream.
     """
 
     embedding: Tensor
@@ -105,7 +105,7 @@ class _Trace:
         return _Trace(self.embedding - other.embedding, z, mlps)
 
     def steps(self, pairs: int) -> _Trace:
-        """What is written changes by this from each point to the next."""
+        """The change of what is written, from each point to the next."""
         parts = [self.embedding], self.z, self.mlps
         embedding, z, mlps = ([x[pairs:] - x[:-pairs] for x in part] for part in parts)
         return _Trace(embedding[0], z, mlps)
@@ -113,7 +113,7 @@ class _Trace:
     def written(
         self, model: ReadableModel, count: int
     ) -> Iterator[Float[Tensor, "sender row pos d_model"]]:
-        """What the first ``count`` senders wrote, a layer's heads or another sender at a time."""
+        """Outputs of the first ``count`` senders, a layer's heads or another sender at a time."""
         yield self.embedding[None]
         count -= 1
         for layer, z in enumerate(self.z):
@@ -144,7 +144,7 @@ def _trace(
     """One run of the words, or of copies of them with other embeddings.
 
     Args:
-        metric: of which gradients are taken; None takes none.
+        metric: the metric whose gradients are taken; None takes none.
         further: hooks that are set after those that keep what is read.
     """
     copies = 1 if embedding is None else len(embedding) // len(tokens)
@@ -189,10 +189,10 @@ def _trace(
         logits = model.run_with_hooks(tokens.repeat(copies, 1), fwd_hooks=[*hooks, *further])
         if metric is not None:
             values = [metric(copy) for copy in logits.unflatten(0, (copies, -1))]
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 torch.stack(values).sum(), list(readers.values()), materialize_grads=True
             )
-            trace.gradients = dict(zip(readers, found, strict=True))
+            trace.gradients = dict(zip(readers, gradients, strict=True))
     return trace
 
 
@@ -202,12 +202,12 @@ def _scores(
     """Change times gradient along each edge, summed over the points.
 
     Args:
-        run: with gradients; rows by point and by pair.
-        change: what the senders wrote in one run less another; rows as of ``run``, or by pair alone
+        run: a run with gradients; rows by point and by pair.
+        change: the senders' outputs in one run less another; rows as in ``run``, or by pair alone
             where the change is the same at all points.
     """
     pairs = len(run.embedding) // points
-    found: dict[str, Tensor] = {}
+    effects: dict[str, Tensor] = {}
 
     def by_pair(x: Float[Tensor, "part row pos d_model"]) -> Float[Tensor, "pair part all"]:
         return x.unflatten(1, (-1, pairs)).movedim(2, 0).flatten(2)
@@ -226,8 +226,8 @@ def _scores(
             gradients @ by_pair(block).mT
             for block in change.written(model, graph.receivers[receivers[0]])
         ]
-        found |= dict(zip(receivers, torch.cat(scores, dim=2).movedim(0, 2), strict=True))
-    return torch.cat([found[receiver] for receiver in graph.receivers])
+        effects |= dict(zip(receivers, torch.cat(scores, dim=2).movedim(0, 2), strict=True))
+    return torch.cat([effects[receiver] for receiver in graph.receivers])
 
 
 def _at_input(

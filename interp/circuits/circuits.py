@@ -50,14 +50,14 @@ def _quiet(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """What circuits are measured on: a model, pairs of words, a metric and an ablation.
+    """A bench on which circuits are measured: a model, pairs of words, a metric and an ablation.
 
     Attributes:
-        model: whose circuits.
+        model: the model whose circuits are measured.
         clean: words on which a circuit should do what the model does.
         corrupted: words from which ablated activations come; row i of both is a pair.
         metric: one number per word.
-        ablation: what edges outside a circuit carry.
+        ablation: the activation that edges outside a circuit carry.
         memory: bytes that a measurement may take.
     """
 
@@ -78,7 +78,7 @@ class Bench:
 
     @cached_property
     def written(self) -> Float[Tensor, "sender pair pos d_model"]:
-        """What the senders wrote in the clean run."""
+        """The senders' outputs in the clean run."""
         return writes(self.model, self.clean)
 
     @cached_property
@@ -161,18 +161,18 @@ def connected(circuit: Collection[Edge]) -> set[Edge]:
 
 @dataclass(frozen=True)
 class Quality:
-    """How good a circuit is on the pairs of a bench.
+    """The quality of a circuit on the pairs of a bench.
 
     Attributes:
         edges: the edges inside the circuit.
-        of: how many edges the model has.
-        pairs: over how many pairs the numbers are means.
-        faithfulness: of the circuit; 1 is as the whole model, 0 as no edge at all.
+        of: number of edges of the model.
+        pairs: number of pairs over which the numbers are means.
+        faithfulness: faithfulness of the circuit; 1 is as the whole model, 0 as no edge at all.
         low, high: the 95% bootstrap interval of the faithfulness over pairs.
         completeness: 1 - the faithfulness of all edges outside (Marks et al. 2024): what is lost
             when the circuit is knocked out of the model.
-        restored: what its clean activations restore in the corrupted run; 1 is all. The edges into
-            the logits may be enough for it.
+        restored: the share that its clean activations restore in the corrupted run; 1 is all. The
+            edges into the logits may be enough for it.
     """
 
     edges: tuple[Edge, ...]
@@ -189,10 +189,10 @@ class Quality:
         """Measures a circuit; the pairs should be others than those on which it was found."""
         edges = bench.graph.edges
         inside = torch.tensor([[edge in circuit for edge in edges]])
-        own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
-        mean, low, high = (float(value) for value in bootstrap_mean(own))
+        gains, rest = bench.faithfulness(torch.cat([inside, ~inside]))
+        mean, low, high = (float(value) for value in bootstrap_mean(gains))
         lost, won = 1 - float(rest.mean()), float(bench.restored(inside).mean())
-        return cls(tuple(circuit), len(edges), len(own), mean, low, high, lost, won)
+        return cls(tuple(circuit), len(edges), len(gains), mean, low, high, lost, won)
 
 
 def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
@@ -211,8 +211,8 @@ def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
     circuits = first_edges(ranked(scores, graph), sizes)
     signed = first_edges(ranked(scores, graph, absolute=False), sorted(marked))
     value = bench.faithfulness(torch.cat([circuits, ~circuits, signed])).mean(axis=1)
-    own, rest, other = np.split(value, [len(sizes), 2 * len(sizes)])
-    absolute = pd.DataFrame({"edges": sizes, "faithfulness": own, "completeness": 1 - rest})
+    gains, rest, other = np.split(value, [len(sizes), 2 * len(sizes)])
+    absolute = pd.DataFrame({"edges": sizes, "faithfulness": gains, "completeness": 1 - rest})
     by_sign = pd.DataFrame({"edges": sorted(marked), "faithfulness": other})
     table = pd.concat([absolute.assign(order="absolute"), by_sign.assign(order="signed")])
     table["share"] = table["edges"] / total
@@ -250,7 +250,7 @@ def smallest(
     the goal still holds. This is one greedy pass: another order may find a smaller circuit.
 
     Args:
-        scores: of the edges; they are ranked by size, whatever their sign.
+        scores: scores of the edges; they are ranked by size, whatever their sign.
         goal: at most 1.
         report: is called with (edges tried, edges to try) in the second part.
 

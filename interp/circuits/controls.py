@@ -1,4 +1,4 @@
-"""What a circuit must beat: random edges that are as well connected, and read in the same places.
+"""Controls of a circuit: random edges that are as well connected, and read in the same places.
 
 Most sets of edges drawn one by one hold no way from the embedding to the logits. They carry
 nothing, and any circuit beats them. Here every set is connected: each of its edges lies on such a
@@ -19,11 +19,11 @@ from torch import Tensor
 from interp.circuits.graph import Edge, Graph, parts_of
 
 TRIES = 200
-"""How often a set is begun again when no edge fits any more."""
+"""The number of times that a set is begun again when no edge fits any more."""
 
 
 def kind(edge: Edge) -> str:
-    """What the edge ends in: "q", "k", "v", "mlp" or "logits"."""
+    """The kind of an edge's end: "q", "k", "v", "mlp" or "logits"."""
     return edge.receiver.replace(" ", ".").split(".")[-1]
 
 
@@ -39,8 +39,8 @@ def random_circuits(
         ValueError: no such set was found, as where the circuit itself is not connected.
     """
     rng, wanted = np.random.default_rng(seed), Counter(map(kind, circuit))
-    found = [set(_grown(graph, rng, wanted)) for _ in range(draws)]
-    return torch.tensor([[edge in drawn for edge in graph.edges] for drawn in found])
+    sets = [set(_grown(graph, rng, wanted)) for _ in range(draws)]
+    return torch.tensor([[edge in drawn for edge in graph.edges] for drawn in sets])
 
 
 def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]]:

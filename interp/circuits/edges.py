@@ -86,7 +86,7 @@ class _Pass:
         return [*hooks, (f"blocks.{self.graph.layers - 1}.hook_resid_post", self.finish)]
 
     def before(self) -> Written:
-        """What was written so far."""
+        """The outputs of all senders so far."""
         if len(self.written) > 1:  # joined once, however many parts read it
             self.written[:] = [torch.cat(self.written)]
         return self.written[0]
@@ -148,7 +148,7 @@ class _Pass:
 def writes(
     model: ReadableModel, tokens: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "sender batch pos d_model"]:
-    """What every sender adds to the residual stream, in the order of ``Graph.senders``.
+    """The output of every sender into the residual stream, in the order of ``Graph.senders``.
 
     Raises:
         ValueError: the stream is not the sum of these, as with post-norm or sandwich norms; or it
@@ -208,9 +208,9 @@ def run_with_edges(
 
     Args:
         tokens: the words of this run, with BOS.
-        source: what the senders wrote in the other run, as ``writes`` returns it.
-        replaced: for each copy of the batch, what each of ``Graph.edges`` carries: 1 the other
-            run's activation, 0 this run's own, in between a mixture.
+        source: the senders' outputs in the other run, as ``writes`` returns it.
+        replaced: the share of the other run in each of ``Graph.edges``, for each copy of the batch:
+            1 is the other run's activation, 0 this run's own, in between a mixture.
 
     Raises:
         ValueError: the model has no attention.

@@ -1,4 +1,4 @@
-"""What each edge does alone, exactly and by estimates; each effect says its direction.
+"""Effects of each edge alone, exactly and by estimates; each effect says its direction.
 
 - **noising**: the clean run, in which one edge carries the corrupted activation. The effect is what
   is lost. Circuits are judged in this direction too (``interp.circuits.circuits``).
@@ -53,7 +53,7 @@ def edge_effects(
     steps: int | None = None,
     memory: int = 2**28,
 ) -> pd.DataFrame:
-    """What each edge does alone, exactly and by four approximations.
+    """The effect of each edge alone, exactly and by four approximations.
 
     - "exact": direct path patching of every edge (Wang et al. 2022); many edges share one forward
       pass.
@@ -71,9 +71,9 @@ def edge_effects(
     Args:
         clean, corrupted: token ids with BOS; row i of both is a pair.
         metric: one number per word.
-        directions: of the methods that have one.
-        steps: of "EAP-IG" and "conductance". None doubles them, from ``FIRST_STEPS`` on, until the
-            ``stability`` is ``STABLE``, or up to ``MOST_STEPS``.
+        directions: directions of the methods that have one.
+        steps: number of runs for "EAP-IG" and "conductance". None doubles them, from
+            ``FIRST_STEPS`` on, until the ``stability`` is ``STABLE``, or up to ``MOST_STEPS``.
         memory: bytes for the activations of the words and copies that are run at a time.
 
     Returns:
@@ -95,8 +95,8 @@ def edge_effects(
     apart = np.where(told_apart, apart, np.nan)
 
     def estimate(method: Gradient, shares: Tensor) -> Float[np.ndarray, "edge pair"]:
-        found = attribute(model, clean, corrupted, metric, method, shares, memory)
-        return found.double().cpu().numpy() / apart
+        change = attribute(model, clean, corrupted, metric, method, shares, memory)
+        return change.double().cpu().numpy() / apart
 
     def integrated(method: Gradient, steps: int) -> Float[np.ndarray, "edge pair"]:
         return estimate(method, midpoints(steps))
@@ -144,16 +144,16 @@ def _rows(graph: Graph, effect: Float[np.ndarray, "edge pair"]) -> pd.DataFrame:
 def _exact(
     model: ReadableModel, tokens: Tensor, others: Tensor, metric: Metric, memory: int
 ) -> Float[np.ndarray, "edge pair"]:
-    """What the metric gains where one edge of a run carries the activation of other words."""
+    """The gain of the metric where one edge of a run carries the activation of other words."""
     source, edges = writes(model, others), len(Graph.of(model).edges)
     with torch.inference_mode():
-        own = metric(model(tokens)).double()
+        base = metric(model(tokens)).double()
     some_edges = torch.arange(edges).split(max(1, memory // (16 * edges)))
-    found = [
-        edge_metric(model, tokens, source, one_hot(some, edges).to(source), metric, memory) - own
+    gains = [
+        edge_metric(model, tokens, source, one_hot(some, edges).to(source), metric, memory) - base
         for some in some_edges
     ]
-    return torch.cat(found).cpu().numpy()
+    return torch.cat(gains).cpu().numpy()
 
 
 def midpoints(steps: int) -> Float[Tensor, " step"]:
@@ -168,18 +168,18 @@ def _enough(
     steps, effect, near = FIRST_STEPS, estimate(FIRST_STEPS), 0.0
     while near < STABLE and steps < MOST_STEPS:
         steps, before, effect = 2 * steps, effect, estimate(2 * steps)
-        near = stability(*(each.mean(axis=1, where=np.isfinite(each)) for each in (before, effect)))
+        near = stability(*(grid.mean(axis=1, where=np.isfinite(grid)) for grid in (before, effect)))
     return effect, steps, near
 
 
 def stability(coarse: Float[np.ndarray, " edge"], fine: Float[np.ndarray, " edge"]) -> float:
-    """How well a coarse ranking of the edges does for a fine one: 1 is as well.
+    """The quality of a coarse ranking of the edges, held against a fine one: 1 is as good.
 
     The first k edges of the coarse ranking have this share of the summed sizes of the fine scores
     that the first k of the fine ranking have; the lowest share of all k is returned. So edges with
     hardly any score may change places.
     """
     sizes = np.abs(fine)
-    found = sizes[np.argsort(-np.abs(coarse), kind="stable")].cumsum()
+    sums = sizes[np.argsort(-np.abs(coarse), kind="stable")].cumsum()
     best = np.sort(sizes)[::-1].cumsum()
-    return float((found[best > 0] / best[best > 0]).min(initial=1.0))
+    return float((sums[best > 0] / best[best > 0]).min(initial=1.0))

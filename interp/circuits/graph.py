@@ -13,7 +13,7 @@ SLOTS = ("q", "k", "v")
 
 
 class Edge(NamedTuple):
-    """From what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k", "L1 mlp", "logits").
+    """From a sender ("embed", "L0H1", "L0 mlp") to a receiver ("L1H0.k", "L1 mlp", "logits").
 
     With grouped queries, the heads of a group read one key and value: "L1H0-1.k" are those of heads
     0 to 1.
@@ -39,9 +39,9 @@ class Graph:
     """The parts of a model, each in the order of computation.
 
     Attributes:
-        layers, heads: how many layers, and how many heads in each.
+        layers, heads: number of layers, and of heads in each.
         perceptrons: whether the blocks have MLPs.
-        group: how many heads share their keys and values.
+        group: number of heads that share their keys and values.
         parallel: whether attention and MLP of a block read the same stream. Then no edge leads from
             a head to the MLP of its own layer.
     """
@@ -73,9 +73,9 @@ class Graph:
         return tuple(names)
 
     def before(self, layer: int, mlp: bool = False) -> int:
-        """How many senders wrote before a layer's heads, or before its MLP, read."""
-        own = self.heads if mlp and not self.parallel else 0
-        return 1 + layer * (self.heads + self.perceptrons) + own
+        """The number of senders that wrote before a layer's heads, or before its MLP, read."""
+        heads = self.heads if mlp and not self.parallel else 0
+        return 1 + layer * (self.heads + self.perceptrons) + heads
 
     @cached_property
     def receivers(self) -> dict[str, int]:
@@ -84,8 +84,8 @@ class Graph:
         for layer in range(self.layers):
             q, k, v = (self.into(layer, slot) for slot in SLOTS)
             for group, shared in enumerate(zip(k, v, strict=True)):
-                own = q[group * self.group : (group + 1) * self.group]
-                names |= dict.fromkeys([*own, *shared], self.before(layer))
+                queries = q[group * self.group : (group + 1) * self.group]
+                names |= dict.fromkeys([*queries, *shared], self.before(layer))
             if self.perceptrons:
                 names[f"L{layer} mlp"] = self.before(layer, mlp=True)
         return names | {"logits": len(self.senders)}

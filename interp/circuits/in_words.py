@@ -21,10 +21,10 @@ def free(found: Mapping[str, Any]) -> list[str]:
 
 
 def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
-    """What the circuit does, part by part, in sentences made from the numbers.
+    """The circuit's work, part by part, in sentences made from the numbers.
 
     Args:
-        table: of the trained model, in one direction.
+        table: effects of the trained model, in one direction.
     """
     circuit, into = found["circuit"], dict[str, list[str]]()
     for sender, receiver in circuit["edges"]:
@@ -52,14 +52,14 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
         sentence = f"{part} {look['how']}"
         if look["share"] is not None:
             sentence += f" ({look['share']:.0%} of all its attention)"
-        said = [f"passes on what {_and(reads['v'])} wrote"] if reads["v"] else []
+        clauses = [f"passes on what {_and(reads['v'])} wrote"] if reads["v"] else []
         if reads["k"] and reads["k"] == reads["q"]:
-            said.append(f"takes its keys and queries from {_and(reads['k'])}")
+            clauses.append(f"takes its keys and queries from {_and(reads['k'])}")
         else:
             aimed = {"keys": reads["k"], "queries": reads["q"]}
             by = [f"its {name} from {_and(some)}" for name, some in aimed.items() if some]
-            said += [f"takes {' and '.join(by)}"] if by else []
-        lines.append(f"{_and([sentence, *said])}.")
+            clauses += [f"takes {' and '.join(by)}"] if by else []
+        lines.append(f"{_and([sentence, *clauses])}.")
     last = sorted(into.get("logits", []), key=lambda sender: -abs(exact[sender, "logits"]))
     if last:
         shares = [f"{sender} ({exact[sender, 'logits']:.2f})" for sender in last]
@@ -75,8 +75,8 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
 
 
 def _blind(spots: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What single effects do not show, by the pairs of parts with the largest interactions."""
-    told = {
+    """The facts that single effects do not show, by the pairs of parts that interact most."""
+    templates = {
         "redundancy": "{first} and {second} are redundant: without either {alone} is lost, without "
         "both {together}",
         "conjunction": "{first} and {second} are both needed: either restores {alone}, both "
@@ -84,18 +84,18 @@ def _blind(spots: Sequence[Mapping[str, Any]]) -> list[str]:
         "cancelling": "{first} and {second} cancel each other: {direction} either does {alone}, "
         "both {together}",
     }
-    said = [
-        told[spot["kind"]].format(
+    clauses = [
+        templates[spot["kind"]].format(
             **{k: spot[k] for k in ("first", "second", "direction")},
             alone=f"{_share(spot['alone_first'])} or {_share(spot['alone_second'])}",
             together=_share(spot["together"]),
         )
         for spot in spots[:2]
     ]
-    if not said:
+    if not clauses:
         return []
     more = f" ({len(spots) - 2} more such pairs)" if len(spots) > 2 else ""
-    return [f"Single effects do not show that {', and that '.join(said)}{more}."]
+    return [f"Single effects do not show that {', and that '.join(clauses)}{more}."]
 
 
 def _share(value: float) -> str:

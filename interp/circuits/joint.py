@@ -1,4 +1,4 @@
-"""What single effects cannot show: parts that do the same work, and parts that need each other.
+"""Joint effects: parts that do the same work, and parts that need each other.
 
 A part (a head or an MLP) is knocked out by noising all edges that it writes to, and restored by
 denoising them, alone and together with one other part.
@@ -27,7 +27,7 @@ SMALL, LARGE = 0.1, 0.5
 
 
 def pair_effects(bench: Bench) -> pd.DataFrame:
-    """What each two parts do together, beside what each does alone.
+    """The joint effect of each two parts, beside the effect of each alone.
 
     Returns:
         One row per direction and pair of parts: direction ("noising": the share of the whole
@@ -72,8 +72,8 @@ def blind_spots(found: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """The pairs of parts of which single effects say too little or too much.
 
     Args:
-        found: of ``pair_effects``, on the pairs of words that choose.
-        judged: of ``pair_effects``, on others, from which the numbers come.
+        found: a table of ``pair_effects``, on the pairs of words that choose.
+        judged: a table of ``pair_effects``, on others, from which the numbers come.
 
     Returns:
         The rows of ``judged`` that are of the same kind in both tables, the largest interaction

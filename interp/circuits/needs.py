@@ -22,7 +22,7 @@ from interp.statistics import bootstrap_mean
 
 
 def knock_outs(bench: Bench, circuit: Sequence[Edge]) -> pd.DataFrame:
-    """What each edge of a circuit costs when it alone is knocked out (noising).
+    """The cost of each edge of a circuit when it alone is knocked out (noising).
 
     Returns:
         One row per edge: sender, receiver, model (the share of the whole model's difference that is
@@ -42,7 +42,7 @@ def knock_outs(bench: Bench, circuit: Sequence[Edge]) -> pd.DataFrame:
 def incompleteness(
     bench: Bench, circuit: Sequence[Edge], draws: int = 16, seed: int = 0
 ) -> pd.DataFrame:
-    """How far a circuit and the whole model differ under the same knock-outs (Wang et al. 2022).
+    """The gap between a circuit and the whole model under the same knock-outs (Wang et al. 2022).
 
     The sets are each edge of the circuit alone, and halves of the circuit drawn at random. The
     largest gap is a lower bound: other sets may have larger ones.
@@ -54,12 +54,12 @@ def incompleteness(
     rng, size = np.random.default_rng(seed), len(circuit)
     halves = rng.permuted(np.tile(np.arange(size) < size / 2, (draws, 1)), axis=1)
     sets = torch.cat([torch.eye(size, dtype=torch.bool), torch.as_tensor(halves)])
-    own, model = (
+    part, model = (
         bench.faithfulness(_without(bench, circuit, sets, whole)).mean(axis=1)
         for whole in (False, True)
     )
-    columns = {"edges": sets.sum(dim=1).numpy(), "circuit": own, "model": model}
-    return pd.DataFrame({**columns, "gap": np.abs(own - model)})
+    columns = {"edges": sets.sum(dim=1).numpy(), "circuit": part, "model": model}
+    return pd.DataFrame({**columns, "gap": np.abs(part - model)})
 
 
 def _without(

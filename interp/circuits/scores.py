@@ -1,4 +1,4 @@
-"""What a table of ``interp.circuits.effects.edge_effects`` says of each edge: means over pairs."""
+"""Scores of edges: means over pairs in a table of ``interp.circuits.effects.edge_effects``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interp.statistics import bootstrap_mean
 
 
 def ranking_name(method: str, direction: str) -> str:
-    """Such as "exact, noising"; a method without a direction is called by its name alone."""
+    """A ranking's name, such as "exact, noising"; without a direction, the method's name alone."""
     return method if direction == BOTH else f"{method}, {direction}"
 
 
@@ -33,7 +33,7 @@ def by_edge(table: pd.DataFrame, circuit: Collection[Edge] = ()) -> pd.DataFrame
     """The mean exact effect of each edge in each direction, beside the approximations.
 
     Args:
-        table: of ``edge_effects``, with the method "exact".
+        table: a table of ``edge_effects``, with the method "exact".
         circuit: edges to mark.
 
     Returns:
@@ -42,7 +42,7 @@ def by_edge(table: pd.DataFrame, circuit: Collection[Edge] = ()) -> pd.DataFrame
         both), low and high (95% bootstrap interval of the exact effect, over the pairs that the
         model tells apart; NaN if there is none), circuit (is the edge one of ``circuit``?).
     """
-    found = []
+    tables = []
     for direction, rows in _by_direction(table):
         exact = rows[rows["method"] == "exact"]
         wide = exact.pivot(index="pair", columns=["sender", "receiver"], values="effect")
@@ -53,15 +53,15 @@ def by_edge(table: pd.DataFrame, circuit: Collection[Edge] = ()) -> pd.DataFrame
             _, means["low"], means["high"] = bootstrap_mean(told_apart.to_numpy())
         names = zip(means["sender"], means["receiver"], strict=True)
         inside = [Edge(*edge) in circuit for edge in names]
-        found.append(means.assign(direction=direction, circuit=inside))
-    return pd.concat(found, ignore_index=True)
+        tables.append(means.assign(direction=direction, circuit=inside))
+    return pd.concat(tables, ignore_index=True)
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """How near the approximations of ``edge_effects`` come to the exact effects.
+    """The agreement of the approximations of ``edge_effects`` with the exact effects.
 
     Args:
-        table: of ``edge_effects``, with the method "exact".
+        table: a table of ``edge_effects``, with the method "exact".
 
     Returns:
         One row per direction of the exact effects and approximation: direction, method, edges (how
@@ -69,7 +69,7 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
         (the mean absolute difference of these means). An approximation that has a direction is
         compared in its own.
     """
-    found = []
+    records = []
     for direction, rows in _by_direction(table):
         wide = _means(rows)
         for method in wide.columns.drop("exact"):
@@ -79,8 +79,8 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
                 "spearman": wide["exact"].corr(wide[method], method="spearman"),
                 "mean_error": (wide["exact"] - wide[method]).abs().mean(),
             }
-            found.append({"direction": direction, "method": method, **near})
-    return pd.DataFrame(found)
+            records.append({"direction": direction, "method": method, **near})
+    return pd.DataFrame(records)
 
 
 def _by_direction(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -63,11 +63,11 @@ class Clamps:
 
 @dataclass(frozen=True)
 class Handles:
-    """How facts are moved with a dictionary.
+    """The latents by which a dictionary moves facts.
 
     Attributes:
         latents: the latent of each fact.
-        levels: by fact and latent, the mean code where the fact holds.
+        levels: the mean code of each latent where the fact holds, by fact and latent.
     """
 
     latents: Int[Tensor, " fact"]
@@ -79,10 +79,10 @@ class Handles:
         codes: Float[Tensor, "case latent"],
         clamps: Clamps,
     ) -> Float[Tensor, "case d_out"]:
-        """What each case adds to its activation.
+        """The move of each case, which is added to its activation.
 
         Args:
-            codes: at the moved position of each case.
+            codes: codes at the moved position of each case.
         """
         new, case = codes.clone(), torch.arange(len(codes))
         stops, begins = clamps.off >= 0, clamps.on >= 0
@@ -96,8 +96,8 @@ class Handles:
 def _answers_with(
     model: HookedModel, hook: str, clamps: Clamps, moves: Float[Tensor, "case d_out"]
 ) -> Bool[Tensor, "case answer"]:
-    """What the model answers once the activation at each case's position is moved."""
-    said = []
+    """The model's answers once the activation at each case's position is moved."""
+    answers = []
     for rows in torch.arange(len(clamps)).split(ROWS):
         part, moved = clamps[rows], moves[rows]
 
@@ -112,8 +112,8 @@ def _answers_with(
             return x
 
         logits = model.run_with_hooks(part.tokens, fwd_hooks=[(hook, add)])
-        said.append(logits[torch.arange(len(rows)), part.read][:, clamps.answers] > 0)
-    return torch.cat(said)
+        answers.append(logits[torch.arange(len(rows)), part.read][:, clamps.answers] > 0)
+    return torch.cat(answers)
 
 
 def balanced(right: Bool[Tensor, " case"], flips: Bool[Tensor, " case"]) -> float:
@@ -132,7 +132,7 @@ class Clamped:
 
     Attributes:
         hook: the output of the dictionary.
-        codes: at the moved position of each case.
+        codes: codes at the moved position of each case.
     """
 
     model: HookedModel
@@ -142,10 +142,10 @@ class Clamped:
     codes: Float[Tensor, "case latent"]
 
     def right(self, handles: Handles) -> Bool[Tensor, " case"]:
-        """In which cases the model follows the truth."""
+        """True for the cases in which the model follows the truth."""
         moves = handles.moves(self.dictionary, self.codes, self.clamps)
-        said = _answers_with(self.model, self.hook, self.clamps, moves)
-        return (said == self.clamps.after).all(dim=1)
+        answers = _answers_with(self.model, self.hook, self.clamps, moves)
+        return (answers == self.clamps.after).all(dim=1)
 
     def cause(self, handles: Handles) -> float:
         """Does the model follow the truth when latents are clamped? ``balanced`` over the cases."""
@@ -164,11 +164,11 @@ class Clamped:
         alone cannot tell which.
 
         Args:
-            codes, facts: of the positions that chose the thresholds.
+            codes, facts: codes and facts of the positions that chose the thresholds.
         """
         levels = facts.float().T @ codes / facts.sum(dim=0)[:, None].clamp_min(1)
         ranked = readers.ranked[:, :CANDIDATES]
-        tried = torch.stack([self._per_fact(Handles(each, levels)) for each in ranked.T], dim=1)
+        tried = torch.stack([self._per_fact(Handles(pick, levels)) for pick in ranked.T], dim=1)
         alike = readers.fits.gather(1, ranked)
         tried = tried.masked_fill(alike < alike[:, :1] - ALIKE, -1.0)
         chosen = ranked.gather(1, tried.argmax(dim=1, keepdim=True))[:, 0]

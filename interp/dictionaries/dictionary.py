@@ -21,9 +21,9 @@ class Dictionary:
     """Latents of an activation.
 
     Attributes:
-        encode: from activations [n, d_in] to codes [n, latent]. A code of 0 says that the latent is
-            silent.
-        directions: what a code of 1 adds to the output, a row for each latent.
+        encode: the map from activations [n, d_in] to codes [n, latent]. A code of 0 says that the
+            latent is silent.
+        directions: the vector that a code of 1 adds to the output, a row for each latent.
         offset: the output where all latents are silent.
     """
 
@@ -63,5 +63,5 @@ def above(pre: Float[Tensor, "*batch latent"], threshold: float) -> Float[Tensor
 
 
 def live(codes: Float[Tensor, "n latent"]) -> Bool[Tensor, " latent"]:
-    """Which latents are ever on."""
+    """True for the latents that are ever on."""
     return (codes > 0).any(dim=0)

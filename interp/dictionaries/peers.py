@@ -1,4 +1,4 @@
-"""What a sparse dictionary must beat: older decompositions of the same activations, and chance.
+"""Rivals of a sparse dictionary: older decompositions of the same activations, and chance.
 
 Principal components and axes have a sign. Each is given as two latents, one for each side, so that
 all codes are at least 0.
@@ -31,8 +31,8 @@ def _two_sided(
     """Linear components as pairs of latents.
 
     Args:
-        read: what gets each component out of an activation without the offset.
-        write: what each component adds to the activation.
+        read: the map that gets each component out of an activation without the offset.
+        write: the vector that each component adds to the activation.
     """
 
     def encode(x: Float[Tensor, "n d"]) -> Float[Tensor, "n both"]:
@@ -44,8 +44,8 @@ def _two_sided(
 
 def principal(x: Float[Tensor, "n d"], width: int) -> Dictionary:
     """Principal components, two latents each: as many as vary, and at most ``width`` latents."""
-    found = PCA(_components(x, width)).fit(x.numpy())
-    directions = torch.as_tensor(found.components_, dtype=torch.float32)
+    pca = PCA(_components(x, width)).fit(x.numpy())
+    directions = torch.as_tensor(pca.components_, dtype=torch.float32)
     return _two_sided(directions.T, directions, x.mean(dim=0))
 
 
@@ -66,7 +66,7 @@ def independent(x: Float[Tensor, "n d"], width: int, seed: int = 0) -> Dictionar
 
 
 def _components(x: Float[Tensor, "n d"], width: int) -> int:
-    """How many components vary, at most half of ``width``."""
+    """The number of components that vary, at most half of ``width``."""
     spread = np.linalg.svd((x - x.mean(dim=0)).double().numpy(), compute_uv=False) ** 2
     return int(min(max(1, width // 2), max(1, (spread > NEGLIGIBLE * spread.sum()).sum())))
 
@@ -76,8 +76,8 @@ def clusters(x: Float[Tensor, "n d"], width: int, seed: int = 0) -> Dictionary:
     count = min(width, len(torch.unique(x, dim=0)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # points may be alike up to rounding
-        found = KMeans(count, n_init=1, random_state=seed).fit(x.numpy())
-    centres, mean = torch.as_tensor(found.cluster_centers_, dtype=torch.float32), x.mean(dim=0)
+        kmeans = KMeans(count, n_init=1, random_state=seed).fit(x.numpy())
+    centres, mean = torch.as_tensor(kmeans.cluster_centers_, dtype=torch.float32), x.mean(dim=0)
 
     def encode(new: Float[Tensor, "n d"]) -> Float[Tensor, "n latent"]:
         return one_hot(torch.cdist(new, centres).argmin(dim=1), count).float()
@@ -105,8 +105,8 @@ def drawn(x: Float[Tensor, "n d"], width: int, active: int, seed: int = 0) -> Di
     generator = torch.Generator().manual_seed(seed)
     directions = normalize(torch.randn(width, x.shape[1], generator=generator), dim=1)
     mean = x.mean(dim=0)
-    said = top_k((x - mean) @ directions.T, active) @ directions
-    scale = float((said * (x - mean)).sum() / said.square().sum().clamp_min(1e-12))
+    output = top_k((x - mean) @ directions.T, active) @ directions
+    scale = float((output * (x - mean)).sum() / output.square().sum().clamp_min(1e-12))
 
     def encode(new: Float[Tensor, "n d"]) -> Float[Tensor, "n latent"]:
         return scale * top_k((new - mean) @ directions.T, active)
@@ -127,8 +127,9 @@ def oracle(
     codes of others.
 
     Args:
-        directions: what each known value adds to an activation.
-        signed: which values may be negative; these have a second latent, for the other side.
+        directions: the vector that each known value adds to an activation.
+        signed: True for the values that may be negative; these have a second latent, for the other
+            side.
         least: codes up to this are taken for errors of reading, and become 0.
     """
     # More directions than they span dimensions: what rounding alone adds must not be divided by.

@@ -1,4 +1,4 @@
-"""How right is a dictionary? Its latents against variables whose values are known.
+"""Scores of a dictionary: its latents against variables whose values are known.
 
 A fact is a value of a variable ("tokens = a"), true or false at each position. A latent answers yes
 where its code is above a threshold. Latents and thresholds are chosen on some positions and scored
@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 from interp.dictionaries.dictionary import Dictionary
 
 GROWS = 0.03
-"""By how much F1 must grow for a further latent to share a fact (Chanin et al. 2024)."""
+"""The growth of F1 from which on a further latent shares a fact (Chanin et al. 2024)."""
 EQUAL = 1e-4
 """Latents whose F1 differs by less are equally good, and the evenness of their codes decides."""
 SURE = 0.95
@@ -55,14 +55,14 @@ class Readers:
     def of(cls, codes: Float[Tensor, "n latent"], facts: Bool[Tensor, "n fact"]) -> Readers:
         """The best threshold for every pair. A code of 0 never says yes: the latent is silent."""
         values, order = codes.sort(dim=0, descending=True)
-        said = torch.arange(1, len(codes) + 1)[:, None]
+        count = torch.arange(1, len(codes) + 1)[:, None]
         # A threshold lies between two different codes; the last one lies above 0.
         after = torch.cat([values[1:], torch.zeros_like(values[:1])]).clamp_min(0.0)
         ends = values > after
         thresholds, fits = [], []
         for fact in facts.T:
             right = fact[order].cumsum(dim=0)
-            score = (2 * right / (said + fact.sum())).masked_fill(~ends, -1.0)
+            score = (2 * right / (count + fact.sum())).masked_fill(~ends, -1.0)
             best, at = score.max(dim=0)
             middle = (values + after).gather(0, at[None])[0] / 2
             thresholds.append(torch.where(best > 0, middle, torch.inf))
@@ -80,7 +80,7 @@ class Readers:
         return self.ranked[:, 0]
 
     def says(self, codes: Float[Tensor, "n latent"], fact: int) -> Bool[Tensor, "n latent"]:
-        """Which latents say yes to a fact."""
+        """True where a latent says yes to a fact."""
         return codes > self.thresholds[fact]
 
 
@@ -89,7 +89,7 @@ def _correlations(
 ) -> Float[Tensor, "fact latent"]:
     """Pearson's correlation; 0 where one of both does not vary."""
     true, z = facts.double(), codes.double()
-    true, z = (each - each.mean(dim=0) for each in (true, z))
+    true, z = (values - values.mean(dim=0) for values in (true, z))
     sizes = true.norm(dim=0)[:, None] * z.norm(dim=0)
     return torch.where(sizes > 0, true.T @ z / sizes.clamp_min(1e-30), 0.0).float()
 
@@ -99,8 +99,8 @@ def best_f1(
 ) -> Float[Tensor, " fact"]:
     """F1 of one latent for each fact, on positions that chose neither latent nor threshold."""
     best = readers.best
-    said = codes[:, best] > readers.thresholds[torch.arange(len(best)), best]
-    return f1(said, facts)
+    answers = codes[:, best] > readers.thresholds[torch.arange(len(best)), best]
+    return f1(answers, facts)
 
 
 def chance_f1(facts: Bool[Tensor, "n fact"]) -> Float[Tensor, " fact"]:
@@ -113,17 +113,20 @@ def chance_f1(facts: Bool[Tensor, "n fact"]) -> Float[Tensor, " fact"]:
 def splitting(
     readers: Readers, codes: Float[Tensor, "n latent"], facts: Bool[Tensor, "n fact"]
 ) -> Int[Tensor, " fact"]:
-    """How many latents share each fact: joined by "or", one after the other, as long as F1 grows by
-    more than ``GROWS``. One is the best. All positions are those that chose the thresholds."""
+    """The number of latents that share each fact; 1 is the best.
+
+    They are joined by "or", one after the other, as long as F1 grows by more than ``GROWS``. All
+    positions are those that chose the thresholds.
+    """
     counts = []
     for number, fact in enumerate(facts.T):
-        said = readers.says(codes, number)
+        answers = readers.says(codes, number)
         joined, score, count = torch.zeros_like(fact), 0.0, 0
         while count < MOST_SHARED:
-            more = f1(said | joined[:, None], fact[:, None].expand_as(said))
+            more = f1(answers | joined[:, None], fact[:, None].expand_as(answers))
             if count and float(more.max()) - score <= GROWS:
                 break
-            joined = joined | said[:, more.argmax()]
+            joined = joined | answers[:, more.argmax()]
             score, count = float(more.max()), count + 1
         counts.append(count)
     return torch.tensor(counts)
@@ -168,9 +171,9 @@ def matched(
     """
     cosines = normalize(wanted, dim=1) @ normalize(found, dim=1).T
     row, column = linear_sum_assignment(cosines.double().numpy(), maximize=True)
-    each = torch.zeros(len(wanted))
-    each[torch.as_tensor(row)] = cosines[row, column].float()
-    return each
+    matches = torch.zeros(len(wanted))
+    matches[torch.as_tensor(row)] = cosines[row, column].float()
+    return matches
 
 
 def mcc(found: Float[Tensor, "found d"], wanted: Float[Tensor, "wanted d"]) -> float:
@@ -192,12 +195,12 @@ def stability(decoders: Sequence[Float[Tensor, "_ d"]]) -> list[float]:
     1 for a single one. Latents without a partner, in either, count as 0."""
     if len(decoders) < 2:
         return [1.0] * len(decoders)
-    found = np.zeros((len(decoders), len(decoders)))
+    overlaps = np.zeros((len(decoders), len(decoders)))
     for i, one in enumerate(decoders):
         for j, other in enumerate(decoders[:i]):
             total = float(matched(one, other).sum()) if len(one) and len(other) else 0.0
-            found[i, j] = found[j, i] = total / max(len(one), len(other), 1)
-    return (found.sum(axis=1) / (len(decoders) - 1)).tolist()
+            overlaps[i, j] = overlaps[j, i] = total / max(len(one), len(other), 1)
+    return (overlaps.sum(axis=1) / (len(decoders) - 1)).tolist()
 
 
 def variance_explained(

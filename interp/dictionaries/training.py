@@ -44,16 +44,16 @@ THRESHOLD_BATCHES = 20
 
 @dataclass(frozen=True)
 class Recipe:
-    """How dictionaries are trained.
+    """A training recipe of dictionaries.
 
     Attributes:
         kind: see above.
-        width: latents.
-        active: codes above 0 at a position; of the kinds of a batch on average.
+        width: number of latents.
+        active: number of codes above 0 at a position; on average for the kinds of a batch.
         prefixes: the shares of the latents of a Matryoshka autoencoder, the last one 1.
-        steps: of Adam.
-        batch: positions in each.
-        rate: of learning; it falls to 0 over the last fifth of the steps.
+        steps: steps of Adam.
+        batch: positions in each step.
+        rate: the learning rate; it falls to 0 over the last fifth of the steps.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Recipe:
 
     @property
     def nested(self) -> list[int]:
-        """How many latents each part of the loss may use."""
+        """The numbers of latents that the parts of the loss may use."""
         if self.kind != "matryoshka":
             return [self.width]
         return sorted({max(1, round(share * self.width)) for share in self.prefixes})
@@ -81,8 +81,8 @@ class Weights:
     """The weights of many dictionaries of one recipe, on scaled activations.
 
     Attributes:
-        encoder, encoder_bias: from the input to the values before the activation function.
-        decoder, decoder_bias: from codes to the output.
+        encoder, encoder_bias: the map from the input to the values before the activation function.
+        decoder, decoder_bias: the map from codes to the output.
     """
 
     encoder: Float[Tensor, "many d_in latent"]
@@ -100,7 +100,7 @@ class Weights:
     ) -> Weights:
         """Random directions of the output. The encoder starts with the linear map that says best
         how far the output lies along each: in an autoencoder, this is the decoder turned over."""
-        rows = [torch.randn(width, y.shape[1], generator=each) for each in generators]
+        rows = [torch.randn(width, y.shape[1], generator=generator) for generator in generators]
         decoder = normalize(torch.stack(rows), dim=2)
         encoder = torch.linalg.pinv(x.double(), rtol=1e-6) @ y.double()
         bias, end = torch.zeros(len(rows), 1, width), torch.zeros(len(rows), 1, y.shape[1])
@@ -116,12 +116,12 @@ class Weights:
     def outputs(
         self, codes: Float[Tensor, "many n latent"], nested: Sequence[int]
     ) -> Iterator[Float[Tensor, "many n d_out"]]:
-        """What the first latents say, for each number of them, ascending."""
-        said, done = self.decoder_bias, 0
+        """The outputs of the first latents, for each number of them, ascending."""
+        output, done = self.decoder_bias, 0
         for count in nested:
-            said = said + codes[..., done:count] @ self.decoder[:, done:count]
+            output = output + codes[..., done:count] @ self.decoder[:, done:count]
             done = count
-            yield said
+            yield output
 
 
 def trained(
@@ -135,8 +135,8 @@ def trained(
 
     Args:
         x: activations; a row is a position.
-        seeds: of the first weights and of the batches.
-        y: what the output must be; without it x itself.
+        seeds: seeds of the first weights and of the batches.
+        y: the output that is wanted; without it x itself.
         progress: called with the number of steps that are done.
 
     Returns:
@@ -178,7 +178,7 @@ def trained(
 
 
 def _rows(generators: Sequence[torch.Generator], n: int, batch: int) -> Int[Tensor, "many batch"]:
-    return torch.stack([torch.randint(n, (batch,), generator=each) for each in generators])
+    return torch.stack([torch.randint(n, (batch,), generator=rng) for rng in generators])
 
 
 def _loss(
@@ -192,8 +192,8 @@ def _loss(
     pre = weights.pre(x)
     codes = recipe.sparse(pre)
     loss, error = torch.zeros(()), y
-    for said in weights.outputs(codes, recipe.nested):
-        error = y - said
+    for output in weights.outputs(codes, recipe.nested):
+        error = y - output
         loss = loss + error.square().sum(dim=-1).mean(dim=1).sum()
     if dead.any():
         others = pre.masked_fill(~dead[:, None], 0.0)

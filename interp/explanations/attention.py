@@ -1,4 +1,4 @@
-"""What attention says about each symbol: how much it reaches the verdict, or writes towards it."""
+"""Explanations by attention: how much of each symbol reaches the verdict, or writes towards it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flow(case: Case) -> Values:
 
 
 def direct(case: Case) -> Values:
-    """What each symbol adds to the verdict's logit through attention alone; positive raises it.
+    """The part of each symbol in the verdict's logit, by attention alone; positive raises it.
 
     Raises ValueError for a case with a softmax: its verdict depends on all logits, and is no sum.
     """

@@ -24,18 +24,18 @@ def raised(game: Game, seed: int, times: int = 4) -> Game:
     ones are equally likely.
 
     Args:
-        game: of one output.
-        seed: of the orders.
+        game: a game of one output.
+        seed: seed of the orders.
     """
     size, values = len(game.word), game.values()
-    own = np.repeat(np.arange(size), times)
-    rank = np.random.default_rng(seed).random((len(own), size)).argsort(axis=1)
-    before = rank < rank[np.arange(len(own)), own][:, None]
+    place = np.repeat(np.arange(size), times)
+    rank = np.random.default_rng(seed).random((len(place), size)).argsort(axis=1)
+    before = rank < rank[np.arange(len(place)), place][:, None]
     others = before @ (1 << np.arange(size))
-    known = np.repeat(values[:, None], 1 + len(own), axis=1)
-    known[others | (1 << own), 1 + np.arange(len(own))] += values.std()
+    table = np.repeat(values[:, None], 1 + len(place), axis=1)
+    table[others | (1 << place), 1 + np.arange(len(place))] += values.std()
     # Nothing is scored: all values are known. The link only says how many outputs there are.
-    return replace(game, link=lambda x: np.repeat(x[..., None], known.shape[1], -1), _values=known)
+    return replace(game, link=lambda x: np.repeat(x[..., None], table.shape[1], -1), _values=table)
 
 
 def consistency(
@@ -45,8 +45,8 @@ def consistency(
 
     Args:
         explain: explains all outputs of a game with one set of queries.
-        game: of one output; its values are known or become so.
-        seed: of the coalitions in which a position is raised.
+        game: a game of one output; its values are known or become so.
+        seed: seed of the coalitions in which a position is raised.
 
     Returns:
         1 if the axiom held every time; NaN if the game is constant.
@@ -55,6 +55,6 @@ def consistency(
     if not play.values()[:, 0].std() > 1e-9:
         return float("nan")
     values = explain(play)
-    own = np.repeat(np.arange(len(game.word)), (len(values) - 1) // len(game.word))
+    place = np.repeat(np.arange(len(game.word)), (len(values) - 1) // len(game.word))
     tolerance = 1e-6 * np.abs(values).max()
-    return float((values[1:][np.arange(len(own)), own] >= values[0, own] - tolerance).mean())
+    return float((values[1:][np.arange(len(place)), place] >= values[0, place] - tolerance).mean())

@@ -1,4 +1,4 @@
-"""What is explained: one verdict of a model on one word, and all that a method may look at."""
+"""A case to explain: one verdict of a model on one word, and all that a method may look at."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Probability(nn.Module):
         self.log_odds, self.sigmoid = log_odds, nn.Sigmoid()
 
     def forward(self, logits: Float[Tensor, "batch pos d_vocab"]) -> Float[Tensor, " batch"]:
-        found: Tensor = self.sigmoid(self.log_odds(logits))
-        return found
+        probability: Tensor = self.sigmoid(self.log_odds(logits))
+        return probability
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,16 @@ class Case:
             ``games.on_both_scales``.
         model: the model, for methods that look inside it (gradients and attention).
         token: the id of the token whose logit is the verdict.
-        at: where this logit is read; BOS is position 0.
+        at: the position where this logit is read; BOS is position 0.
         symbols: the token ids that words are made of.
         truth: the game whose score is membership in the language, with the same replacements; None
             if membership is not known.
         rationales: the sets of positions that decide, from 0 and without BOS, by a published rule;
             each is right by itself. None if there is no rule.
-        effects: how often another symbol in a place turns the membership around, 0 to 1; negative
-            for a word outside the language. None if membership is not known.
-        samples: how many coalitions (sets of symbols that are kept) a sampling method may ask for.
+        effects: the rate at which another symbol in a place turns the membership around, 0 to 1;
+            negative for a word outside the language. None if membership is not known.
+        samples: number of coalitions (sets of symbols that are kept) that a sampling method may ask
+            for.
         steps: the largest number of points on the line from each baseline at which integrated
             gradients may take the gradient.
         bos: the id of the token before every word.

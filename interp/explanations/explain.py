@@ -1,4 +1,4 @@
-"""What did each symbol do for the verdict? Several methods explain one case, and are judged."""
+"""Explanations of one case: each symbol's part in the verdict, by several methods, all judged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interp.explanations.scores import FIT, METRICS, Truth, agreement, fit
 from interp.model import HookedModel
 
 COSTS = ["calls", "seconds", "completeness", "gain"]
-"""What a row of ``explain`` says beside the values."""
+"""Columns of ``explain`` beside the values."""
 
 
 def explain(
@@ -29,8 +29,8 @@ def explain(
     """Explains one case by several methods.
 
     Args:
-        names: of the methods; by default all that can explain this case.
-        seed: of the methods that draw at random.
+        names: names of the methods; by default all that can explain this case.
+        seed: seed of the methods that draw at random.
         remember: compute the game's 2^T values once, and answer all methods from them; seconds are
             then not measured. Without it every method computes what it asks by itself.
 
@@ -49,13 +49,13 @@ def explain(
     rows, values = [], []
     for name in offered(case) if names is None else names:
         method = METHODS[name]
-        own = case if remember else replace(case, game=case.game.fresh())
-        before, start = own.game.calls, time.perf_counter()
+        trial = case if remember else replace(case, game=case.game.fresh())
+        before, start = trial.game.calls, time.perf_counter()
         with _passes(case.model) as passed:
-            found = np.atleast_2d(method.run(own, seed))
+            answers = np.atleast_2d(method.run(trial, seed))
         seconds = np.nan if remember else time.perf_counter() - start
-        calls = own.game.calls - before or sum(passed)
-        for scale, value in zip(method.scales, found, strict=True):
+        calls = trial.game.calls - before or sum(passed)
+        for scale, value in zip(method.scales, answers, strict=True):
             gain = np.nan
             if name in COMPLETE:
                 gain = saliency.gain(case.model, case.word, case.baselines, case.metrics[scale])
@@ -87,11 +87,11 @@ def _passes(model: HookedModel) -> Iterator[list[int]]:
 
 
 def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """How right is each method of ``explain``'s table?
+    """The scores of each method in a table of ``explain``.
 
     Args:
-        table: of ``explain``, on this case.
-        seed: of the order of equal values when symbols are hidden.
+        table: the table of ``explain``, on this case.
+        seed: seed of the order of equal values when symbols are hidden.
 
     Returns:
         One row per method and scale, and a last one of "chance". Columns: method, family, estimand,
@@ -122,8 +122,8 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     for name in FIT:
         scores[name] = np.nan
     if few:
-        found = pd.DataFrame(fit(values, case.game.values().T[output]))
-        scores.loc[found.index, list(FIT)] = found
+        fits = pd.DataFrame(fit(values, case.game.values().T[output]))
+        scores.loc[fits.index, list(FIT)] = fits
     estimates = (about["family"] == "LIME and SHAP") | (about["method"] == "language")
     units = ["error", *FIT]
     scores[units] = scores[units].where(estimates.reindex(scores.index, fill_value=False))
@@ -133,7 +133,7 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
 
 def stability(answers: Float[np.ndarray, "seed time"]) -> float:
-    """How alike a method's answers with different seeds are: their mean pairwise cosine.
+    """The likeness of a method's answers with different seeds: their mean pairwise cosine.
 
     1 means the same up to scale, -1 opposite; NaN with fewer than two answers that are not all 0.
     """

@@ -22,9 +22,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import expit
 
 Score = Callable[[Int[np.ndarray, "batch time"]], Float[np.ndarray, " batch"]]
-"""What is explained: one number for each word. Words are token ids without BOS, of one length."""
+"""The explained score: one number for each word. Words are token ids without BOS, of one length."""
 Link = Callable[[Float[np.ndarray, "*words"]], Float[np.ndarray, "*words_and_outputs"]]
-"""What is made of scores before their mean is taken; several outputs stand on a last axis."""
+"""A map of scores before their mean is taken; several outputs stand on a last axis."""
 
 SCALES = ("probability", "log odds")
 """The scales of a verdict, in the order of the outputs of ``on_both_scales``."""
@@ -47,10 +47,10 @@ class Game:
     """The value of keeping some positions of a word.
 
     Attributes:
-        score: what is asked of words.
+        score: the score of words.
         word: token ids without BOS, [time].
         replacements: words whose symbols take the places of hidden symbols, [draws, time].
-        link: makes of each score what is explained: one output, or several on a last axis.
+        link: the map from each score to what is explained: one output, or several on a last axis.
         calls: words asked about so far, whether they were scored or remembered.
     """
 
@@ -85,10 +85,10 @@ class Game:
     def on(self, scale: str) -> Game:
         """The game of one of the ``SCALES`` alone; it remembers what this one does."""
         output = SCALES.index(scale)
-        known = None if self._values is None else self._values[..., output]
+        values = None if self._values is None else self._values[..., output]
         link = self.link
         return Game(
-            self.score, self.word, self.replacements, lambda x: link(x)[..., output], 0, known
+            self.score, self.word, self.replacements, lambda x: link(x)[..., output], 0, values
         )
 
     def values(self) -> Float[np.ndarray, "subset *outputs"]:
@@ -129,9 +129,9 @@ def exact_shapley(game: Game) -> Float[np.ndarray, "*outputs time"]:
     """
     size = len(game.word)
     keep = subsets(size)
-    asked = game.calls + len(keep) * len(game.replacements)
+    calls = game.calls + len(keep) * len(game.replacements)
     value, members = game.values(), keep.sum(axis=1)
-    game.calls = asked  # counted once, whether the values were remembered or not
+    game.calls = calls  # counted once, whether the values were remembered or not
     weight = np.array(
         [factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64
     )
@@ -168,7 +168,7 @@ def extreme_curves(values: Float[np.ndarray, " subset"]) -> tuple[float, float]:
     finds both exactly, where Edin et al. (2025) use a beam search.
 
     Args:
-        values: of all coalitions, as ``Game.values`` gives them.
+        values: values of all coalitions, as ``Game.values`` gives them.
     """
     size = len(values).bit_length() - 1
     least, most = values.copy(), values.copy()
@@ -186,7 +186,7 @@ def mean_curve(values: Float[np.ndarray, " subset"]) -> Float[np.ndarray, " time
     """The mean ``curve`` over all orders of showing: the mean value by number of kept positions.
 
     Args:
-        values: of all coalitions, as ``Game.values`` gives them.
+        values: values of all coalitions, as ``Game.values`` gives them.
     """
     members = subsets(len(values).bit_length() - 1).sum(axis=1)
     return np.bincount(members, values) / np.bincount(members)

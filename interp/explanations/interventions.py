@@ -9,7 +9,7 @@ from interp.explanations.games import Game
 
 
 def leave_one_out(game: Game) -> Values:
-    """How much each output falls when one position alone is hidden, [*outputs, time].
+    """The fall of each output when one position alone is hidden, [*outputs, time].
 
     In the unit of the output; positive means that the symbol raises it.
     """
@@ -19,7 +19,7 @@ def leave_one_out(game: Game) -> Values:
 
 
 def substitution(case: Case) -> Values:
-    """How much an output falls when one symbol is replaced by the one that changes it most.
+    """The fall of an output when one symbol is replaced by the one that changes it most.
 
     [*outputs, time], in the unit of the output; positive means that the symbol raises it more than
     that other one. Each output has its own largest change.

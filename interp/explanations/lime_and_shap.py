@@ -28,7 +28,7 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
     Args:
         samples: coalitions that are asked about.
-        seed: of their choice.
+        seed: seed of their choice.
     """
     from lime.lime_text import LimeTextExplainer  # imported here, because it takes time
 
@@ -54,8 +54,8 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
     explanation = explainer.explain_instance(
         text, outputs, labels=range(len(weights)), num_features=size, num_samples=samples
     )
-    for output, found in explanation.local_exp.items():
-        for position, weight in found:
+    for output, pairs in explanation.local_exp.items():
+        for position, weight in pairs:
             weights[output, position] = weight
     return weights.reshape(*shape, size)
 
@@ -66,7 +66,7 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
     Args:
         samples: coalitions that are asked about, but at least two per position: with fewer its
             equations are singular.
-        seed: of their choice.
+        seed: seed of their choice.
     """
     size = len(game.word)
     explainer = shap().KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
@@ -98,7 +98,7 @@ def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
     Args:
         samples: coalitions that may be asked about, but at least enough for one order.
-        seed: of the orders.
+        seed: seed of the orders.
     """
     size = len(game.word)
     least = 2 * size + 1  # one order, forwards and backwards
@@ -139,5 +139,5 @@ def _masker(size: int) -> Any:
 def _explained(game: Game, make: Callable[..., Any], most: int, seed: int = 0) -> Values:
     with _seeded(seed):
         explainer = make(lambda keep: game(keep > 0.5))
-        found = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
-    return np.asarray(found.values[0], dtype=np.float64).T
+        explanation = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
+    return np.asarray(explanation.values[0], dtype=np.float64).T

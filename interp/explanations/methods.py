@@ -38,12 +38,12 @@ class Method:
 
     Attributes:
         family: the family that it belongs to.
-        estimand: what the values would be without any error of sampling.
+        estimand: the quantity that the values would be without any error of sampling.
         run: gives the values of a case, from the case and a seed: one row for each of ``scales``
             if there are several, [scales, time], else [time]. If ``signed``, positive speaks for
             "in the language".
-        scales: what is explained: the probability, the log odds, the membership in the language
-            itself; "none" if the values have no unit.
+        scales: the explained quantities: the probability, the log odds, the membership in the
+            language itself; "none" if the values have no unit.
         seeded: whether the answer depends on the seed.
         signed: False if values only say how much a symbol matters, not in which direction.
         replaces: whether the answer depends on what takes the place of hidden symbols.

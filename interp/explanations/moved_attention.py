@@ -1,4 +1,4 @@
-"""How far can attention be moved with the verdict unchanged?
+"""Moved attention: the furthest weights that leave the verdict unchanged.
 
 If other weights give the same verdict, the weights alone do not explain it (Jain and Wallace 2019,
 "Attention is not Explanation", section 4.2). What is moved is what attention as an explanation
@@ -46,10 +46,10 @@ def moved_attention(
         at: the query where the verdict is read.
         log_odds: the verdict.
         tolerance: the largest change of the probability.
-        steps: of the optimiser.
+        steps: steps of the optimiser.
         starts: random starts of each search.
-        permutations: how often the weights are permuted at random, for comparison.
-        seed: of starts and permutations.
+        permutations: number of random permutations of the weights, for comparison.
+        seed: seed of starts and permutations.
 
     Returns:
         One row per head, and a last one of all heads at once. Columns: part ("L0H1", "all heads"),
@@ -61,34 +61,34 @@ def moved_attention(
         ValueError: the model has no attention.
     """
     patterns, may = attention(model, word[None])
-    own = patterns[:, 0, :, at].to(word.device)  # [layer, head, key]
+    base = patterns[:, 0, :, at].to(word.device)  # [layer, head, key]
     sees = may[0, at].to(word.device)
-    layers, heads = own.shape[:2]
+    layers, heads = base.shape[:2]
     parts = torch.eye(layers * heads, dtype=torch.bool, device=word.device)
     parts = torch.cat([parts, parts.any(dim=0, keepdim=True)]).unflatten(1, (layers, heads))
     verdict = _Verdict(model, word, at, log_odds)
-    before = verdict(own[None], parts[-1:]).detach()
+    before = verdict(base[None], parts[-1:]).detach()
     generator = torch.Generator().manual_seed(seed)
 
     def score(weights: Tensor, moved: Tensor) -> tuple[np.ndarray, np.ndarray]:
         with torch.no_grad():
             change = (verdict(weights, moved) - before).abs()
-            return _divergence(own, weights, moved).cpu().numpy(), change.cpu().numpy()
+            return _divergence(base, weights, moved).cpu().numpy(), change.cpu().numpy()
 
     rows = parts.repeat_interleave(starts, dim=0)
     turns = torch.linspace(1, -1, starts, device=word.device).repeat(len(parts))
-    found = _search(own, sees, rows, turns, verdict, before, tolerance, steps, generator)
+    optima = _search(base, sees, rows, turns, verdict, before, tolerance, steps, generator)
     # 0 is the head's own weights; the steps are finer there, where little may be allowed.
     share = torch.linspace(0, 1, 41, device=word.device) ** 2
     ends = torch.cat(
         [
-            found.unflatten(0, (len(parts), starts)),
-            _corners(own, sees).expand(len(parts), -1, -1, -1, -1),
+            optima.unflatten(0, (len(parts), starts)),
+            _corners(base, sees).expand(len(parts), -1, -1, -1, -1),
         ],
         dim=1,
     )
-    ways = (own + share[:, None, None, None] * (ends - own)[:, :, None]).flatten(1, 2)
-    shuffled = _permuted(own, sees, permutations, generator)
+    ways = (base + share[:, None, None, None] * (ends - base)[:, :, None]).flatten(1, 2)
+    shuffled = _permuted(base, sees, permutations, generator)
     table = []
     for name, part, way in zip(_names(layers, heads), parts, ways, strict=True):
         tried = torch.cat([way, shuffled])
@@ -141,12 +141,12 @@ class _Verdict:
             for layer in range(weights.shape[1])
         ]
         tokens = self.word.expand(len(weights), -1)
-        found: Tensor = self.log_odds(self.model.run_with_hooks(tokens, fwd_hooks=hooks))
-        return found.sigmoid()
+        log_odds: Tensor = self.log_odds(self.model.run_with_hooks(tokens, fwd_hooks=hooks))
+        return log_odds.sigmoid()
 
 
 def _search(
-    own: Float[Tensor, "layer head key"],
+    base: Float[Tensor, "layer head key"],
     sees: Bool[Tensor, " key"],
     moved: Bool[Tensor, "row layer head"],
     turns: Float[Tensor, " row"],
@@ -161,53 +161,53 @@ def _search(
     A search starts near the own weights (``turns`` is 1), near even ones (0), or where the own
     weights are turned around (-1).
     """
-    drawn = torch.randn((len(moved), *own.shape), generator=generator).to(own)
-    scores = (drawn + turns[:, None, None, None] * own.clamp_min(1e-3).log()).requires_grad_()
+    drawn = torch.randn((len(moved), *base.shape), generator=generator).to(base)
+    scores = (drawn + turns[:, None, None, None] * base.clamp_min(1e-3).log()).requires_grad_()
     optimiser = torch.optim.Adam([scores], lr=0.2)
     with torch.enable_grad():
         for _ in range(steps):
             weights = scores.masked_fill(~sees, -torch.inf).softmax(dim=-1)
             excess = ((verdict(weights, moved) - before).abs() - 0.9 * tolerance).clamp_min(0)
-            loss = (20 * excess - _divergence(own, weights, moved)).sum()
+            loss = (20 * excess - _divergence(base, weights, moved)).sum()
             (scores.grad,) = torch.autograd.grad(loss, scores)
             optimiser.step()
     return scores.detach().masked_fill(~sees, -torch.inf).softmax(dim=-1)
 
 
 def _corners(
-    own: Float[Tensor, "layer head key"], sees: Bool[Tensor, " key"]
+    base: Float[Tensor, "layer head key"], sees: Bool[Tensor, " key"]
 ) -> Float[Tensor, "end layer head key"]:
     """All weight on the key that has the least, and all on the one that has the most."""
-    least = own.masked_fill(~sees, torch.inf).argmin(dim=-1)
-    most = own.argmax(dim=-1)
-    return torch.nn.functional.one_hot(torch.stack([least, most]), own.shape[-1]).to(own)
+    least = base.masked_fill(~sees, torch.inf).argmin(dim=-1)
+    most = base.argmax(dim=-1)
+    return torch.nn.functional.one_hot(torch.stack([least, most]), base.shape[-1]).to(base)
 
 
 def _divergence(
-    own: Float[Tensor, "layer head key"],
+    base: Float[Tensor, "layer head key"],
     weights: Float[Tensor, "row layer head key"],
     moved: Bool[Tensor, "row layer head"],
 ) -> Float[Tensor, " row"]:
     """Jensen and Shannon's divergence of the moved heads' weights from their own, their mean."""
-    middle = (own + weights) / 2
-    each = sum(
+    middle = (base + weights) / 2
+    by_head = sum(
         (x * (x.clamp_min(1e-12).log() - middle.clamp_min(1e-12).log())).sum(dim=-1) / 2
-        for x in (own.expand_as(weights), weights)
+        for x in (base.expand_as(weights), weights)
     )
-    assert isinstance(each, Tensor)
-    return (each * moved).sum(dim=(1, 2)) / moved.sum(dim=(1, 2))
+    assert isinstance(by_head, Tensor)
+    return (by_head * moved).sum(dim=(1, 2)) / moved.sum(dim=(1, 2))
 
 
 def _permuted(
-    own: Float[Tensor, "layer head key"],
+    base: Float[Tensor, "layer head key"],
     sees: Bool[Tensor, " key"],
     count: int,
     generator: torch.Generator,
 ) -> Float[Tensor, "row layer head key"]:
     """The heads' own weights in another order, each head's in its own."""
     keys = sees.nonzero()[:, 0]
-    drawn = torch.rand((count, *own.shape[:2], len(keys)), generator=generator)
-    order = drawn.argsort(dim=-1).to(own.device)
-    shuffled = own.expand(count, -1, -1, -1).clone()
-    shuffled[..., keys] = own[..., keys].expand(count, -1, -1, -1).gather(-1, order)
+    drawn = torch.rand((count, *base.shape[:2], len(keys)), generator=generator)
+    order = drawn.argsort(dim=-1).to(base.device)
+    shuffled = base.expand(count, -1, -1, -1).clone()
+    shuffled[..., keys] = base[..., keys].expand(count, -1, -1, -1).gather(-1, order)
     return shuffled

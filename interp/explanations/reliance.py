@@ -1,4 +1,4 @@
-"""How far does a verdict lean on a symbol that decides nothing?
+"""Reliance: the lean of a verdict on a symbol that decides nothing.
 
 Some symbols never change whether a word is in the language. A network that learned the rule does
 not mind them. One that leans on a shortcut does. All copies of such a symbol are taken out of a
@@ -28,14 +28,14 @@ def reliance(
     symbols: Sequence[int],
     seed: int = 0,
 ) -> pd.DataFrame:
-    """What the presence of each symbol changes, against its absence.
+    """The change that the presence of each symbol makes, against its absence.
 
     Args:
         score: the model's probability of "in" for each row of ids. Its rows are the words in their
             order, with other symbols.
         ids: different words.
         symbols: the ids of at least two symbols that decide nothing.
-        seed: of the places, and of what stands in for a symbol that is taken out.
+        seed: seed of the places, and of what stands in for a symbol that is taken out.
 
     Returns:
         One row per symbol: symbol (its id), effect (the mean change of the score; positive speaks
@@ -58,9 +58,9 @@ def reliance(
         there[unit, np.where(free, rng.random(ids.shape), -1.0).argmax(axis=1)] = symbol
         change = np.where(free.any(axis=1), score(there) - score(without), np.nan)
         p = np.minimum(1, 2 * min(above(sign * change, unit, LEANS) for sign in (1, -1)))
-        asked = change[~np.isnan(change)]
-        ends = map(float, bootstrap_mean(asked)) if len(asked) else [np.nan] * 3
-        rows.append((symbol, *ends, p, len(asked)))
+        sample = change[~np.isnan(change)]
+        ends = map(float, bootstrap_mean(sample)) if len(sample) else [np.nan] * 3
+        rows.append((symbol, *ends, p, len(sample)))
     columns = ["symbol", "effect", "low", "high", "corrected", "words"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(corrected=corrected(table["corrected"].to_numpy(dtype=np.float64)))

@@ -55,8 +55,8 @@ class FromEmbeddings(nn.Module):
         """The embeddings of words, given as token ids with BOS."""
         with torch.no_grad():
             _, cache = self.model.run_with_cache(tokens, names_filter=[EMBEDDING])
-        found: Tensor = cache[EMBEDDING]
-        return found
+        embeddings: Tensor = cache[EMBEDDING]
+        return embeddings
 
     def forward(self, embeddings: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, " batch"]:
         tokens = torch.zeros(embeddings.shape[:2], dtype=torch.long, device=embeddings.device)
@@ -77,7 +77,7 @@ def gradient_x_input(
 
     Args:
         word: token ids with BOS.
-        metric: what is explained.
+        metric: the metric that is explained.
 
     Returns:
         One value per symbol, without BOS, in the metric's unit.
@@ -100,8 +100,8 @@ def smoothgrad(
 
     Args:
         word: token ids with BOS.
-        metric: what is explained.
-        seed: of the noise.
+        metric: the metric that is explained.
+        seed: seed of the noise.
         samples: noisy copies.
         noise: the standard deviation of the noise, as a share of the range of the embeddings.
 
@@ -138,7 +138,7 @@ def integrated_gradients(
     Args:
         word: token ids with BOS.
         baselines: the word with every symbol replaced, one row per replacement, with BOS.
-        metric: what is explained.
+        metric: the metric that is explained.
         steps: the largest number of points on each line; at least the ``POINTS * PARTS`` of the
             beginning are taken.
 
@@ -201,7 +201,7 @@ def deeplift(
     Args:
         word: token ids with BOS.
         baselines: the word with every symbol replaced, one row per replacement, with BOS.
-        metric: what is explained.
+        metric: the metric that is explained.
 
     Returns:
         One value per symbol, without BOS, in the metric's unit: the mean over the baselines.

@@ -1,4 +1,4 @@
-"""How right is an explanation, by the language itself, by exact Shapley values, by hiding symbols?
+"""Scores of an explanation: by the language itself, by exact Shapley values, by hiding symbols.
 
 A rationale says which positions decide, not in which direction. So positions are ranked by absolute
 values there. Equal values share their ranks; values are rounded to 1e-6 of the largest first. Where
@@ -59,7 +59,7 @@ def against_rationale(
     - "NDCG": normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
 
     Args:
-        values: of each method's explanation.
+        values: values of each method's explanation.
         sets: the rationales.
 
     Returns:
@@ -85,7 +85,7 @@ def against_rationale(
     ahead = above | equal
     discount = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, size + 2)))])
     gain = (discount[greater + ties] - discount[greater]) / ties
-    found = {
+    scores = {
         "AUROC": won / (size - count),
         "average precision": (ahead & decides[:, None, :]).sum(axis=2) / ahead.sum(axis=2),
         "hit@1": (greater == 0) / ties * count,
@@ -93,7 +93,7 @@ def against_rationale(
         "mass": mass * count,
         "NDCG": gain / discount[count] * count,
     }
-    return {name: (each * decides).sum(axis=1) / count[:, 0] for name, each in found.items()}
+    return {name: (score * decides).sum(axis=1) / count[:, 0] for name, score in scores.items()}
 
 
 def _as_rows(sets: Sets, size: int) -> Bool[np.ndarray, "set time"]:
@@ -123,12 +123,12 @@ def _best(
 
 
 def chance(size: int, sets: Sets) -> dict[str, float]:
-    """What random values get from ``against_rationale``, on average.
+    """The scores of random values under ``against_rationale``, on average.
 
     In closed form for one set; for several it is the mean over ``RANDOM`` explanations.
 
     Args:
-        size: positions in the word.
+        size: number of positions in the word.
         sets: the rationales.
     """
     if not _ranks(_as_rows(sets, size)):
@@ -147,7 +147,7 @@ def chance(size: int, sets: Sets) -> dict[str, float]:
 @lru_cache(maxsize=256)
 def _chance_of_many(size: int, sets: tuple[tuple[int, ...], ...]) -> dict[str, float]:
     values = np.random.default_rng(0).normal(size=(RANDOM, size))
-    return {name: float(each.mean()) for name, each in against_rationale(values, sets).items()}
+    return {name: float(scores.mean()) for name, scores in against_rationale(values, sets).items()}
 
 
 def cosine(
@@ -164,8 +164,8 @@ def cosine(
     length, other = np.linalg.norm(values, axis=1), np.linalg.norm(reference, axis=-1)
     product = np.broadcast_to((values * reference).sum(axis=-1), len(values))
     size = length * other
-    found = np.divide(product, size, out=np.zeros(len(values)), where=size > 0)
-    return np.where(other > 1e-9, found, np.nan)
+    cosines = np.divide(product, size, out=np.zeros(len(values)), where=size > 0)
+    return np.where(other > 1e-9, cosines, np.nan)
 
 
 def fit(
@@ -178,7 +178,7 @@ def fit(
     any constant: only the values are judged. R2 below -1 counts as -1.
 
     Args:
-        values: of each method's explanation.
+        values: values of each method's explanation.
         played: the values of all coalitions in the game that the method explains.
 
     Returns:
@@ -188,25 +188,25 @@ def fit(
     keep = subsets(size)
     shown = keep.sum(axis=1)
     sums = values @ keep.T
-    found = {}
+    scores = {}
     for name, region in zip(FIT, (shown >= size - size // 3, shown <= size // 3), strict=True):
         spread = played[:, region].var(axis=1)
         missed = (played - sums)[:, region].var(axis=1)
-        known = spread > 1e-9
-        share = np.divide(missed, spread, out=np.full(len(values), np.nan), where=known)
-        found[name] = np.maximum(1 - share, -1.0)
-    return found
+        varies = spread > 1e-9
+        share = np.divide(missed, spread, out=np.full(len(values), np.nan), where=varies)
+        scores[name] = np.maximum(1 - share, -1.0)
+    return scores
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What the language says of one word.
+    """The truth of the language about one word.
 
     Attributes:
         rationales: the sets of positions that decide; None if none are known.
-        effects: by position, how often another symbol there turns the membership around, 0 to 1;
-            negative for a word outside the language, because its symbols speak against it; None if
-            not known.
+        effects: the rate at which another symbol in a place turns the membership around, 0 to 1;
+            negative for a word outside the language, because its symbols speak against it;
+            None if not known.
         shapley: the exact Shapley values of membership, or None.
     """
 
@@ -218,7 +218,7 @@ class Truth:
 def by_hiding(
     values: Float[np.ndarray, "method time"], game: Game, seed: int = 0
 ) -> dict[str, Float[np.ndarray, " method"]]:
-    """What hiding or showing the positions in the order of their values does to the verdict.
+    """The effect on the verdict of hiding or showing positions in the order of their values.
 
     Let p be the probability of the model's own verdict on the word.
 
@@ -232,9 +232,9 @@ def by_hiding(
       game does not remember the values of all coalitions.
 
     Args:
-        values: of each method's explanation; higher speaks for the verdict.
-        game: of the probability of "in the language"; its calls are not counted here.
-        seed: of the order of equal values.
+        values: values of each method's explanation; higher speaks for the verdict.
+        game: the game of the probability of "in the language"; its calls are not counted here.
+        seed: seed of the order of equal values.
 
     Returns:
         By metric, one number per method.
@@ -244,13 +244,13 @@ def by_hiding(
     share = np.divide(values, largest, out=np.zeros_like(values), where=largest > 0)
     shuffled = np.random.default_rng(seed).permutation(size)
     order = np.lexsort((np.broadcast_to(shuffled, values.shape), -np.rint(share * 1e6)), axis=1)
-    asked = game.calls
+    calls = game.calls
     hidden, shown = curve(game, order, show=False), curve(game, order, show=True)
     accepted = hidden[0, 0] >= 0.5
     if not accepted:
         hidden, shown = 1 - hidden, 1 - shown
-    game.calls = asked  # judging a method is not its cost
-    found = {
+    game.calls = calls  # judging a method is not its cost
+    scores = {
         "comprehensiveness": hidden[:, 0] - hidden[:, 1:].mean(axis=1),
         "sufficiency": hidden[:, 0] - shown[:, 1:].mean(axis=1),
         "normalised AOPC": np.full(len(values), np.nan),
@@ -260,12 +260,12 @@ def by_hiding(
     if game.remembers:
         least, most = extreme_curves(game.values() if accepted else 1 - game.values())
         if most - least > 1e-6:
-            found["normalised AOPC"] = (most - found["deletion"]) / (most - least)
-    return found
+            scores["normalised AOPC"] = (most - scores["deletion"]) / (most - least)
+    return scores
 
 
 def any_order(game: Game) -> dict[str, float]:
-    """What a random order gets from ``by_hiding``, on average.
+    """The scores of a random order under ``by_hiding``, on average.
 
     All are NaN if the game does not remember the values of all coalitions.
     """
@@ -297,13 +297,13 @@ def agreement(
     """``METRICS`` of several explanations of one word, all but ``FIT``.
 
     Args:
-        values: of each method's explanation. Positive speaks for "in the language" where
+        values: values of each method's explanation. Positive speaks for "in the language" where
             ``signed``, and else for the verdict.
-        signed: of each method.
-        game: of the model's verdict, on probability.
-        truth: what the language says.
+        signed: whether each method's values are signed.
+        game: the game of the model's verdict, on probability.
+        truth: the truth of the language about the word.
         exact: the model's exact Shapley values, one row for all methods or one for each, or None.
-        seed: of the order of equal values when symbols are hidden.
+        seed: seed of the order of equal values when symbols are hidden.
 
     Returns:
         One row per method, and a last one of what chance gets. "error" is the mean absolute
@@ -312,13 +312,13 @@ def agreement(
     size = values.shape[1]
     verdict = 1.0 if verdict_of(game) else -1.0
     speaks = np.where(signed[:, None], verdict * values, values)
-    found = against_rationale(values, truth.rationales or ())
+    scores = against_rationale(values, truth.rationales or ())
     references = (truth.effects, truth.shapley, exact)
     for name, reference in zip(COSINES, references, strict=True):
-        found[name] = cosine(speaks, None if reference is None else verdict * reference)
+        scores[name] = cosine(speaks, None if reference is None else verdict * reference)
     missing = np.full(len(values), np.nan)
-    found["error"] = missing if exact is None else np.abs(values - exact).mean(axis=1)
-    table = pd.DataFrame(found | by_hiding(speaks, game, seed))
+    scores["error"] = missing if exact is None else np.abs(values - exact).mean(axis=1)
+    table = pd.DataFrame(scores | by_hiding(speaks, game, seed))
     nothing = chance(size, truth.rationales or ()) | any_order(game)
     nothing |= {name: 0.0 for name in COSINES if table[name].notna().any()}
     return pd.concat([table, pd.DataFrame([nothing])], ignore_index=True)
@@ -329,7 +329,7 @@ def verdict_of(game: Game) -> bool:
 
     The question does not count as a call of the game.
     """
-    asked = game.calls
+    calls = game.calls
     accepted = bool(game(np.ones((1, len(game.word)), dtype=bool))[0] >= 0.5)
-    game.calls = asked
+    game.calls = calls
     return accepted

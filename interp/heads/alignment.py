@@ -23,25 +23,25 @@ Said = Callable[[Float[Tensor, "batch pos d_vocab"]], Float[Tensor, "batch pos d
 def aligned(
     scores: Float[np.ndarray, "*parts target source"], truth: Bool[np.ndarray, "target source"]
 ) -> tuple[Float[np.ndarray, "*parts"], Float[np.ndarray, "*parts"]]:
-    """How well scores of source places find those that each target symbol comes from.
+    """The quality of scores of source places: they should find where a target symbol comes from.
 
     Args:
-        scores: of each source place for each target symbol; higher is more.
-        truth: where the symbol does come from. A symbol that comes from no place, or from all, says
-            nothing, and is left out.
+        scores: scores[..., target, source]; higher is a stronger link.
+        truth: True at the places that the symbol comes from. A symbol that comes from no place, or
+            from all, says nothing, and is left out.
 
     Returns:
-        auroc: how often a place that the symbol comes from has a higher score than another place; a
-            tie counts half. 0.5 is chance, 1 is perfect; the mean over target symbols.
-        hit: in which share of the symbols the highest score is at such a place; several highest
+        auroc: the chance that a place that the symbol comes from scores higher than another place;
+            a tie counts half. 0.5 is chance, 1 is perfect; the mean over target symbols.
+        hit: the share of symbols whose highest score is at such a place; several highest
             places share the hit.
         Both are NaN where no symbol says anything.
     """
-    told = truth.any(axis=1) & ~truth.all(axis=1)
-    if not told.any():
+    mask = truth.any(axis=1) & ~truth.all(axis=1)
+    if not mask.any():
         nothing = np.full(scores.shape[:-2], np.nan)
         return nothing, nothing
-    scores, truth = scores[..., told, :], truth[told]
+    scores, truth = scores[..., mask, :], truth[mask]
     inside = truth.sum(axis=1)
     ranks = rankdata(scores, axis=-1)
     above = (ranks * truth).sum(axis=-1) - inside * (inside + 1) / 2
@@ -62,9 +62,9 @@ def agreement(
     centred = [rank - rank.mean(axis=-1, keepdims=True) for rank in ranks]
     over = np.sqrt((centred[0] ** 2).sum(axis=-1) * (centred[1] ** 2).sum(axis=-1))
     both = (centred[0] * centred[1]).sum(axis=-1)
-    each = np.divide(both, over, out=np.full(over.shape, np.nan), where=over > 1e-12)
-    counts = (~np.isnan(each)).sum(axis=-1)
-    total = np.nansum(each, axis=-1)
+    correlation = np.divide(both, over, out=np.full(over.shape, np.nan), where=over > 1e-12)
+    counts = (~np.isnan(correlation)).sum(axis=-1)
+    total = np.nansum(correlation, axis=-1)
     return np.divide(total, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
 
 
@@ -76,7 +76,7 @@ def attention_to_source(
     queries: Sequence[int],
     keys: Sequence[int],
 ) -> Float[np.ndarray, "hook head target source"]:
-    """What each head pays, where each target symbol is decided, to each place of the source.
+    """The attention of each head, where a target symbol is decided, to each place of the source.
 
     Args:
         tokens: one word, BOS first.
@@ -87,8 +87,8 @@ def attention_to_source(
     Raises:
         ValueError: the model lacks one of the hooks.
     """
-    found = activations(model, tokens[None], hooks)
-    patterns = torch.stack([found[hook][0] for hook in hooks]).double()
+    cache = activations(model, tokens[None], hooks)
+    patterns = torch.stack([cache[hook][0] for hook in hooks]).double()
     return np.asarray(patterns[:, :, list(queries)][..., list(keys)].cpu())
 
 
@@ -103,7 +103,7 @@ def effects_of_source(
     right: Sequence[int],
     hooks: Sequence[str] = (),
 ) -> Float[np.ndarray, "target source"]:
-    """What each target symbol loses if one place of the source says what it says in another word.
+    """The loss of each target symbol if one place of the source says what it says in another word.
 
     Args:
         said: log-probabilities of next tokens from the model's logits.
@@ -130,11 +130,11 @@ def effects_of_source(
         copies[rows, places] = donor[places]
         after = model(copies)
     else:
-        found = activations(model, donor[None], hooks)
+        cache = activations(model, donor[None], hooks)
 
         def exchange(value: Tensor, hook: object) -> Tensor:
             value = value.clone()
-            given = found[getattr(hook, "name", "")].to(value.device)
+            given = cache[getattr(hook, "name", "")].to(value.device)
             value[rows, places] = given[0, places]
             return value
 

@@ -20,7 +20,7 @@ SIDES = {"Q": "queries", "K": "keys", "V": "values", "O": "outputs"}
 def distances(
     model: HookedModel, tokens: Int[Tensor, "word pos"], mask: Bool[Tensor, "word pos"]
 ) -> pd.DataFrame:
-    """How far away the keys are that each head looks at, on real words.
+    """The distance of the keys that each head looks at, on real words.
 
     The distance of a query is the mean of |query - key| in positions, weighted by its attention. A
     word's distance is the mean over its symbols that see two keys or more.
@@ -40,10 +40,10 @@ def distances(
     place = torch.arange(tokens.shape[1])
     gap = (place[:, None] - place).abs().to(pattern)
     seen = may.sum(dim=-1)  # [word, query]
-    asked = mask.cpu() & (place > 0) & (seen > 1)
-    queries = asked.sum(dim=-1)  # [word]; 0 / 0 is NaN
-    far = ((pattern * gap).sum(dim=-1) * asked[:, None]).sum(dim=-1) / queries[:, None]
-    even = ((may * gap).sum(dim=-1) / seen.clamp(min=1) * asked).sum(dim=-1) / queries
+    symbols = mask.cpu() & (place > 0) & (seen > 1)
+    queries = symbols.sum(dim=-1)  # [word]; 0 / 0 is NaN
+    far = ((pattern * gap).sum(dim=-1) * symbols[:, None]).sum(dim=-1) / queries[:, None]
+    even = ((may * gap).sum(dim=-1) / seen.clamp(min=1) * symbols).sum(dim=-1) / queries
     layer, word, head = (axis.ravel() for axis in np.indices(far.shape))
     columns = {"layer": layer, "head": head, "word": word, "distance": far.flatten().numpy()}
     return pd.DataFrame({**columns, "even": even.numpy()[word]})
@@ -51,7 +51,7 @@ def distances(
 
 @torch.no_grad()
 def shared_directions(model: ReadableModel) -> pd.DataFrame:
-    """How far two heads of a layer read, or write, the same directions of the stream: ``overlap``.
+    """The ``overlap`` of the directions of the stream that two heads of a layer read, or write.
 
     Returns:
         One row per layer, pair of heads and side: layer, one, other (heads), side ("queries",
@@ -62,11 +62,11 @@ def shared_directions(model: ReadableModel) -> pd.DataFrame:
     for layer in range(model.cfg.n_layers):
         attn = model.blocks[layer].attn
         for letter, side in SIDES.items():
-            each = of_each_head(getattr(attn, f"W_{letter}"), heads).double().cpu()
+            weights = of_each_head(getattr(attn, f"W_{letter}"), heads).double().cpu()
             if letter == "O":
-                each = each.transpose(1, 2)
+                weights = weights.transpose(1, 2)
             for one, other in combinations(range(heads), 2):
-                shared = overlap(each[one], each[other])
+                shared = overlap(weights[one], weights[other])
                 rows.append((layer, one, other, side, shared))
     return pd.DataFrame(rows, columns=["layer", "one", "other", "side", "shared"])
 

@@ -102,16 +102,16 @@ def _of_shared_values(
     """
     layers, heads = range(model.cfg.n_layers), model.cfg.n_heads
     names = [f"blocks.{layer}.attn.hook_{name}" for layer in layers for name in ("v", "pattern")]
-    own = {name: x.to(word.device) for name, x in activations(model, word[None], names).items()}
+    one = {name: x.to(word.device) for name, x in activations(model, word[None], names).items()}
     other = activations(model, changed, names[::2])
     tokens = word.expand_as(changed)
     before, rows = metric(model(tokens)), list[pd.DataFrame]()
     for layer in layers:
         block = f"blocks.{layer}.attn.hook_"
-        change = other[block + "v"].to(word.device) - own[block + "v"]  # [pair, key, group, d_head]
+        change = other[block + "v"].to(word.device) - one[block + "v"]  # [pair, key, group, d_head]
         change = of_each_head(change, heads, dim=2)
         for head, key in product(range(heads), range(len(word))):
-            looks = own[block + "pattern"][0, head, :, key]
+            looks = one[block + "pattern"][0, head, :, key]
             added = looks[:, None] * change[:, key, None, head]  # [pair, query, d_head]
             logits = model.run_with_hooks(tokens, fwd_hooks=[(block + "z", _adding(head, added))])
             effect = (metric(logits) - before).abs().cpu().numpy()

@@ -13,13 +13,13 @@ PERMUTATIONS = 2000
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far scores follow the cosine of embeddings.
+    """The agreement of scores with the cosine of embeddings.
 
     Attributes:
         others: Spearman's correlation over all ordered pairs of different tokens; NaN if all scores
             or all cosines are equal.
-        p: of Mantel's permutation test of ``others``, two-sided: tokens change places in one of
-            the two matrices, since the pairs of one token are not independent.
+        p: p-value of Mantel's permutation test of ``others``, two-sided: tokens change places in
+            one of the two matrices, since the pairs of one token are not independent.
         everything: the correlation over all pairs, a token with itself too, whose cosine is 1.
         without: ``others`` without each token in turn.
     """
@@ -35,17 +35,17 @@ def agreement_with_cosine(
     embeddings: Float[np.ndarray, "token d_model"],
     seed: int = 0,
 ) -> Agreement:
-    """How far the scores of a head follow the cosine of the tokens' embeddings.
+    """The agreement of a head's scores with the cosine of the tokens' embeddings.
 
     Args:
-        scores: of a query (down) for a key (across), as ``qk_circuit`` gives them.
-        embeddings: of the same tokens.
-        seed: of the permutations.
+        scores: scores of a query (down) for a key (across), as ``qk_circuit`` gives them.
+        embeddings: embeddings of the same tokens.
+        seed: seed of the permutations.
     """
     length = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    known = embeddings / np.where(length > 0, length, 1.0)
+    units = embeddings / np.where(length > 0, length, 1.0)
     # What differs by rounding alone is one rank: a cosine has two places in the matrix.
-    cosine, scores = (known @ known.T).round(9), scores.round(9)
+    cosine, scores = (units @ units.T).round(9), scores.round(9)
     tokens = np.arange(len(scores))
     apart = tokens[:, None] != tokens
 
@@ -56,11 +56,11 @@ def agreement_with_cosine(
     without = np.array([over(apart & (tokens != i) & (tokens[:, None] != i)) for i in tokens])
     if np.isnan(value):
         return Agreement(value, float("nan"), everything, without)
-    own, other = np.zeros(scores.shape), np.zeros(scores.shape)
-    own[apart], other[apart] = _ranks(scores[apart]), _ranks(cosine[apart])
+    one, other = np.zeros(scores.shape), np.zeros(scores.shape)
+    one[apart], other[apart] = _ranks(scores[apart]), _ranks(cosine[apart])
     rng = np.random.default_rng(seed)
     orders = (rng.permutation(len(scores)) for _ in range(PERMUTATIONS))
-    drawn = np.array([_correlation(own[apart], _turned(other, order)[apart]) for order in orders])
+    drawn = np.array([_correlation(one[apart], _turned(other, order)[apart]) for order in orders])
     as_far = int((np.abs(drawn) >= abs(value) - 1e-12).sum())
     return Agreement(value, (1 + as_far) / (1 + PERMUTATIONS), everything, without)
 

@@ -18,7 +18,7 @@ from interp.weights import of_each_head, output_bias
 
 PARTS = ("embed", "attn", "mlp")
 TOLERANCE = 1e-5
-"""By how much the parts may miss the logit, as a share of 1 + the sum of their sizes."""
+"""The amount by which the parts may miss the logit, as a share of 1 + the sum of their sizes."""
 
 
 @torch.no_grad()
@@ -28,7 +28,7 @@ def direct_logit_attribution(
     positions: Int[Tensor, " batch"],
     token: int,
 ) -> pd.DataFrame:
-    """What each part adds to one logit directly, through the norms on its way and W_U.
+    """The amount that each part adds to one logit directly, through the norms on its way and W_U.
 
     The scale of every norm is held at its value in the run. So the parts of a word sum to its logit
     (Elhage et al. 2021). Every call checks this. A part whose output no residual passes on to the
@@ -36,7 +36,7 @@ def direct_logit_attribution(
 
     Args:
         tokens: token ids with BOS.
-        positions: where the logit is read, one position per word (BOS is 0).
+        positions: the position where the logit is read, one per word (BOS is 0).
         token: the id of the token whose logit it is.
 
     Returns:
@@ -60,7 +60,7 @@ def direct_logit_attribution(
 def direct_by_position(
     model: ReadableModel, word: Int[Tensor, " pos"], at: int, token: int
 ) -> Float[np.ndarray, " pos"]:
-    """What the symbol at each position adds to one logit directly, through all heads.
+    """The amount that the symbol at each position adds to one logit directly, through all heads.
 
     Through one head a position adds the attention that ``at`` pays to it times the value there,
     mapped by W_O and the norms on the way (a head norm too); their scales are held at their values
@@ -70,14 +70,14 @@ def direct_by_position(
 
     Args:
         word: token ids with BOS.
-        at: where the logit is read; BOS is 0.
+        at: the position where the logit is read; BOS is 0.
         token: the id of the token whose logit it is.
 
     Returns:
         One value per position, in logits; positive raises the logit.
 
     Raises:
-        ValueError: as ``direct_logit_attribution``; or what a head reads is not its pattern times
+        ValueError: see ``direct_logit_attribution``; or what a head reads is not its pattern times
             its values, as where a gate follows.
     """
     require(model, ReadableModel)
@@ -108,12 +108,12 @@ class _Run:
     """A run of some words, read at one position each, in float64 on the CPU.
 
     Attributes:
-        token: whose logit is explained.
-        norms: the names of those that each part passes, by layer and part; None where none of it
-            goes on to the logits directly.
+        token: the token whose logit is explained.
+        norms: the names of the norms that each part passes, by layer and part; None where none of
+            it goes on to the logits directly.
         read: the activations at the positions by hook, and the scale of every norm.
         whole: the activations at all positions, of the hooks that were asked for.
-        logit: the token's.
+        logit: the token's logit.
     """
 
     model: ReadableModel
@@ -147,22 +147,22 @@ class _Run:
         names += [hook for hook in mlps if hook in model.hook_dict]
         names += dict.fromkeys(f"{n}.hook_scale" for way in norms.values() for n in way or [])
         require_hooks(model, *names, *whole)
-        found: dict[str, list[Tensor]] = {name: [] for name in (*names, *whole, "logit")}
+        records: dict[str, list[Tensor]] = {name: [] for name in (*names, *whole, "logit")}
         chunks = zip(tokens.split(batch_size), positions.cpu().split(batch_size), strict=True)
         for some, at in chunks:
             logits, cache = model.run_with_cache(some, names_filter=[*names, *whole])
             rows = torch.arange(len(some))
-            found["logit"].append(logits[rows, at, token])
+            records["logit"].append(logits[rows, at, token])
             for name in names:
-                found[name].append(cache[name][rows, at])
+                records[name].append(cache[name][rows, at])
             for name in whole:
-                found[name].append(cache[name])
-        kept = {name: torch.cat(parts).cpu().double() for name, parts in found.items()}
+                records[name].append(cache[name])
+        kept = {name: torch.cat(parts).cpu().double() for name, parts in records.items()}
         read, every = ({name: kept[name] for name in some} for some in (names, whole))
         return cls(model, token, norms, read, every, kept["logit"])
 
     def parts(self) -> tuple[dict[str, Float[Tensor, " batch"]], Float[Tensor, " batch"]]:
-        """What each part adds to the logit, and the size of all products that are summed.
+        """The amount each part adds to the logit, and the size of all products that are summed.
 
         Raises ValueError if the parts do not sum to the logit.
         """
@@ -210,7 +210,7 @@ class _Run:
     def contribution(
         self, written: Float[Tensor, "any d_model"], layer: int
     ) -> Float[Tensor, " any"]:
-        """What vectors that the heads of a layer wrote add to the logit."""
+        """The amount that vectors written by the heads of a layer add to the logit."""
         return self._through(written, self.norms[layer, "attn"]) @ self.unembed
 
     @cached_property

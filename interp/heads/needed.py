@@ -36,9 +36,9 @@ def verdicts_lost(
     Args:
         tokens: token ids with BOS.
         mask: True on BOS and the word, False on padding.
-        labels: which words are in the language.
+        labels: True for the words in the language.
         metric: one number per word; above 0 it says "in".
-        method: of the ablation.
+        method: the method of the ablation.
 
     Returns:
         Three tables with a row per word: alone (a column per head), pairs and beyond (a column per
@@ -48,12 +48,12 @@ def verdicts_lost(
     """
     tables = []
     for together in (1, 2):
-        found = ablate(model, tokens, mask, metric, method, together=together)
-        truth = labels[found["word"]]
-        right = [((found[run] > 0) == truth).astype(float) for run in ("before", "after")]
-        lost = (right[0] - right[1]).where(found["after"].notna())
-        wide = found.assign(lost=lost).pivot(index="word", columns="part", values="lost")
-        tables.append(wide[found["part"].unique()])
+        table = ablate(model, tokens, mask, metric, method, together=together)
+        truth = labels[table["word"]]
+        right = [((table[run] > 0) == truth).astype(float) for run in ("before", "after")]
+        lost = (right[0] - right[1]).where(table["after"].notna())
+        wide = table.assign(lost=lost).pivot(index="word", columns="part", values="lost")
+        tables.append(wide[table["part"].unique()])
     alone, pairs = tables
     beyond = pairs.copy()
     for pair in pairs:

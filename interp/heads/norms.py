@@ -41,6 +41,6 @@ def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str] | 
     named = getattr(model, "norms_on_the_way", None)
     if named is not None:
         return None if (way := named(layer, part)) is None else list(way)
-    own = f"blocks.{layer}.ln1_post"
-    behind = part == "attn" and f"{own}.hook_scale" in model.hook_dict
-    return [own, "ln_final"] if behind else ["ln_final"]
+    norm = f"blocks.{layer}.ln1_post"
+    behind = part == "attn" and f"{norm}.hook_scale" in model.hook_dict
+    return [norm, "ln_final"] if behind else ["ln_final"]

@@ -1,4 +1,4 @@
-"""What a table with a row per word says of each part of a model: means, intervals and tests.
+"""Summaries of a table with a row per word, for each part of a model: means, intervals, tests.
 
 A third of the different words chooses: whoever names the part with the largest mean names it by
 these words. All other numbers are of the other words. Equal words are one unit: they stay on one
@@ -31,8 +31,8 @@ def over_words(
     Args:
         per_word: one column per part; a column "L0H1" is a head.
         unit: equal numbers for equal words, from 0 on.
-        claim: what is claimed of each part; without it there is no p-value.
-        seed: of the draw of the words that choose.
+        claim: the claim about each part; without it there is no p-value.
+        seed: seed of the draw of the words that choose.
 
     Returns:
         One row per part: part, layer and head (-1 where the part is no single head), choice (the
@@ -42,14 +42,14 @@ def over_words(
         without a value).
     """
     scored, everything = _scores(unit, seed), per_word.to_numpy(dtype=np.float64)
-    values, own = everything[scored], unit[scored]
+    values, units = everything[scored], unit[scored]
     defined = ~np.isnan(values)
-    sums = np.zeros((own.max() + 1, values.shape[1], 2))
-    np.add.at(sums, own, np.stack([np.where(defined, values, 0), defined], axis=2))
-    value, low, high = bootstrap_sums(sums[np.unique(own)], _mean)
+    sums = np.zeros((units.max() + 1, values.shape[1], 2))
+    np.add.at(sums, units, np.stack([np.where(defined, values, 0), defined], axis=2))
+    value, low, high = bootstrap_sums(sums[np.unique(units)], _mean)
     p = np.full(len(value), np.nan)
     if claim is not None:
-        p = corrected(np.array([claim(column, own) for column in values.T]))
+        p = corrected(np.array([claim(column, units) for column in values.T]))
     numbers = per_word.columns.str.extract(r"^L(\d+)H(\d+)$").apply(pd.to_numeric)
     numbers = numbers.fillna(-1).astype(int)
     return pd.DataFrame(

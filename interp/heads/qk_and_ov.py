@@ -35,9 +35,9 @@ def qk_circuit(
     nothing of a score. There the model itself computes it, for one distance.
 
     Args:
-        distance: how many positions the key stands before the query. Rotary positions need it, and
-            with it the model computes the scores: everything that positions do at this distance is
-            in them. This takes a forward pass per query token.
+        distance: number of positions that the key stands before the query. Rotary positions need
+            it, and with it the model computes the scores: everything that positions do at this
+            distance is in them. This takes a forward pass per query token.
 
     Returns:
         Scores before the softmax: a larger one draws more attention.
@@ -65,7 +65,7 @@ def qk_circuit(
 def ov_circuit(
     model: CircuitModel, layer: int, head: int
 ) -> Float[Tensor, "d_vocab_source d_vocab_out"]:
-    """What attending fully to a source token adds to each logit directly, by its embedding alone.
+    """The direct effect of full attention to a source token on each logit, by its embedding alone.
 
     The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
     2021). With grouped queries W_V is that of the head's group. A head that counts reads its values
@@ -95,7 +95,7 @@ def ov_circuit(
 
 
 def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
-    """What a layer's attention reads if the stream holds one token's embedding and nothing else."""
+    """The input of a layer's attention if the stream holds one token's embedding alone."""
     on_the_stream = norms_to_logits(model, layer, "embed")
     if on_the_stream is None:
         raise ValueError(
@@ -103,14 +103,14 @@ def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
             "of every layer: look at the attention of whole words"
         )
     tokens = torch.arange(len(model.W_E), device=model.W_E.device)
-    found = activations(model, tokens[:, None], [EMBEDDING])[EMBEDDING]  # some models scale W_E
-    x = found.to(model.W_E).movedim(0, 1)
+    embed = activations(model, tokens[:, None], [EMBEDDING])[EMBEDDING]  # some models scale W_E
+    x = embed.to(model.W_E).movedim(0, 1)
     for name in on_the_stream:  # those of post-norm blocks before this one
         if name not in (norms_to_logits(model, layer, "attn") or []):
             x = model.get_submodule(name)(x)
-    own = f"blocks.{layer}.ln1"
-    plain = own in on_the_stream or not hasattr(model.blocks[layer], "ln1")
-    return (x if plain else model.get_submodule(own)(x))[0]
+    norm = f"blocks.{layer}.ln1"
+    plain = norm in on_the_stream or not hasattr(model.blocks[layer], "ln1")
+    return (x if plain else model.get_submodule(norm)(x))[0]
 
 
 def _projected(
@@ -178,9 +178,9 @@ def _require_own_scores(model: CircuitModel, layer: int, head: int) -> None:
     log = pattern[:, head].log()
     ours = _scores(model.blocks[layer].attn, head, q[:, :, head], k[:, :, head])
     missed = (log - ours).diff(dim=0)[0]  # [query, key]
-    told = (pattern[:, head] > 1e-4).all(dim=0)  # masked, or too small for its logarithm to tell
-    mean = torch.where(told, missed, 0).sum(dim=1) / told.sum(dim=1).clamp(min=1)
-    far = torch.where(told, missed - mean[:, None], 0).abs().max()
+    mask = (pattern[:, head] > 1e-4).all(dim=0)  # masked, or too small for its logarithm to tell
+    mean = torch.where(mask, missed, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+    far = torch.where(mask, missed - mean[:, None], 0).abs().max()
     if far > 1e-3:
         raise ValueError(
             f"layer {layer} of {type(model).__name__} does not score by W_Q and W_K alone (it may "

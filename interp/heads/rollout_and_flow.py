@@ -16,7 +16,7 @@ FLOW_UNIT = 2**24
 def rollout(
     pattern: Float[Tensor, "layer head query key"], residual: bool = True
 ) -> Float[Tensor, "query key"]:
-    """How much of each input position is mixed into each output (Abnar & Zuidema 2020).
+    """The share of each input position in each output (Abnar & Zuidema 2020).
 
     A layer is taken to pass on half of what a position holds, and half of what it attends to on
     average over the heads. The layers are multiplied.
@@ -44,7 +44,7 @@ def flow(
     Args:
         pattern: the attention of one word.
         at: a position; BOS is 0.
-        residual: as of ``rollout``.
+        residual: see ``rollout``.
 
     Returns:
         Flows from 0 to 1. They do not sum to 1 as the rows of ``rollout`` do, because each is the

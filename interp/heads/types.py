@@ -1,4 +1,4 @@
-"""What kind of head is it? Its attention is compared with what known types of heads look at."""
+"""Types of heads: a head's attention is compared with what known types of heads look at."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLEAR = 0.5
 def head_types(
     model: HookedModel, tokens: Int[Tensor, "word pos"], mask: Bool[Tensor, "word pos"]
 ) -> pd.DataFrame:
-    """How much each head is of each of the ``TYPES``, on real words.
+    """The score of each head for each of the ``TYPES``, on real words.
 
     The score of a type that looks at certain keys (``type_keys``) is the attention on these keys,
     averaged over the queries that see at least one of them. "fixed position" is the symbol at one
@@ -46,18 +46,18 @@ def head_types(
         ValueError: the model has no attention.
     """
     pattern, may = attention(model, tokens)  # [layer, word, head, query, key], [word, query, key]
-    asked = mask.cpu() & (torch.arange(tokens.shape[1]) > 0)
+    symbols = mask.cpu() & (torch.arange(tokens.shape[1]) > 0)
     seen = may.sum(dim=-1)  # [word, query]
     even = may / seen.clamp(min=1)[..., None]
     rows = {}
     for name, keys in type_keys(tokens.cpu()).items():
         keys = (keys & may)[:, None]
         score = (pattern * keys).sum(dim=-1)  # [layer, word, head, query]
-        rows[name] = score, (even[:, None] * keys).sum(dim=-1), keys.any(dim=-1) & asked[:, None]
-    rows["fixed position"] = _fixed_position(pattern, may & asked[..., None], tokens.cpu())
+        rows[name] = score, (even[:, None] * keys).sum(dim=-1), keys.any(dim=-1) & symbols[:, None]
+    rows["fixed position"] = _fixed_position(pattern, may & symbols[..., None], tokens.cpu())
     closeness = 1 - (pattern - even[:, None]).abs().sum(dim=-1) / 2
     ones = torch.ones_like(even[:, None, :, 0])
-    rows["uniform"] = closeness, ones, (seen > 1)[:, None] & asked[:, None]
+    rows["uniform"] = closeness, ones, (seen > 1)[:, None] & symbols[:, None]
     layers, words, heads = pattern.shape[:3]
     layer, word, head = (axis.ravel() for axis in np.indices((layers, words, heads)))
     tables = []
@@ -68,14 +68,14 @@ def head_types(
             "score": on_keys / queries,
             "uniform": (by_even * defined).sum(dim=-1) / queries,
             "queries": queries,
-            "share": on_keys / asked.sum(dim=-1)[:, None],
+            "share": on_keys / symbols.sum(dim=-1)[:, None],
         }
         grid = {key: v.expand(layers, words, heads).flatten().numpy() for key, v in columns.items()}
         place = {"layer": layer, "head": head, "word": word, "type": name}
         tables.append(pd.DataFrame({**place, **grid}))
     table = pd.concat(tables, ignore_index=True)
-    known = (table["queries"] > 0) | (table["type"] != "fixed position")
-    return table.assign(share=table["share"].where(known & (table["type"] != "uniform")))
+    valid = (table["queries"] > 0) | (table["type"] != "fixed position")
+    return table.assign(share=table["share"].where(valid & (table["type"] != "uniform")))
 
 
 def _fixed_position(

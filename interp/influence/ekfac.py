@@ -42,15 +42,15 @@ class EKFAC:
     It knows linear maps, each by itself. Embeddings, norms and positions have no part in it.
 
     Attributes:
-        factors: by the name of the map.
+        factors: the factors of each map, by its name.
         sampled: the gradients of the losses that it was fitted to.
     """
 
     def __init__(self, model: nn.Module, sampled: Iterable[Float[Tensor, ""]]) -> None:
         """
         Args:
-            model: whose ``nn.Linear`` maps are fitted.
-            sampled: for each line a loss of this model whose labels are drawn from its own answers;
+            model: the model whose ``nn.Linear`` maps are fitted.
+            sampled: a loss of this model for each line, with labels drawn from its own answers;
                 with the lines' own labels it is the empirical Fisher matrix. They are computed one
                 after the other.
 
@@ -77,22 +77,22 @@ class EKFAC:
         Args:
             targets: gradients of the values.
             lines: gradients of the losses.
-            damping: in units of the mean eigenvalue of each map.
+            damping: the damping, in units of the mean eigenvalue of each map.
         """
         total = torch.zeros(len(targets), len(lines), dtype=torch.float64)
-        for name, own in self.factors.items():
-            one, other = (own.turned(_with_bias(each, name)) for each in (targets, lines))
-            scale = own.squares + damping * own.squares.mean()
+        for name, factor in self.factors.items():
+            one, other = (factor.turned(_with_bias(group, name)) for group in (targets, lines))
+            scale = factor.squares + damping * factor.squares.mean()
             total -= ((one / scale.flatten()) @ other.T).cpu()
         return total
 
 
 @dataclass
 class _Seen:
-    """What passes through linear maps while it is open.
+    """A record of what passes through linear maps while it is open.
 
     Attributes:
-        squares: by map, the sums over positions of g g^T and of x x^T, of the gradients g of its
+        squares: sums over positions, by map, of g g^T and of x x^T, of the gradients g of its
             output and its inputs x.
     """
 
@@ -119,11 +119,11 @@ class _Seen:
             outputs = [out for *_, out in self._passed]
             if not outputs:
                 raise ValueError("EK-FAC knows linear maps alone, and a loss depends on none")
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 value, outputs, retain_graph=True, allow_unused=True, materialize_grads=True
             )
-            for (name, x, _), gradient in zip(self._passed, found, strict=True):
-                x, g = (each.reshape(-1, each.shape[-1]).double() for each in (x, gradient))
+            for (name, x, _), gradient in zip(self._passed, gradients, strict=True):
+                x, g = (rows.reshape(-1, rows.shape[-1]).double() for rows in (x, gradient))
                 if self.maps[name].bias is not None:
                     x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
                 one, other = self.squares.get(name, (0.0, 0.0))

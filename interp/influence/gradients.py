@@ -17,7 +17,7 @@ class Gradients:
     """The gradients of several values with respect to the same weights.
 
     Attributes:
-        by_name: by the name of the weight, [value, *shape].
+        by_name: the gradients by the name of the weight, [value, *shape].
     """
 
     by_name: Mapping[str, Tensor]
@@ -27,8 +27,8 @@ class Gradients:
         """One backward pass for each value.
 
         Args:
-            values: each with its own graph. They are asked for one after the other: only one graph
-                is in memory.
+            values: the values, each with its own graph. They are asked for one after the other:
+                only one graph is in memory.
 
         Raises:
             ValueError: there is no value.
@@ -39,16 +39,16 @@ class Gradients:
                 rows.setdefault(name, []).append(gradient.detach())
         if not rows:
             raise ValueError("there is nothing to take the gradient of: give at least one value")
-        return cls({name: torch.stack(own) for name, own in rows.items()})
+        return cls({name: torch.stack(parts) for name, parts in rows.items()})
 
     @property
     def flat(self) -> Float[Tensor, "value weight"]:
         """All weights side by side."""
-        return torch.cat([own.reshape(len(own), -1) for own in self.by_name.values()], dim=1)
+        return torch.cat([rows.reshape(len(rows), -1) for rows in self.by_name.values()], dim=1)
 
     def and_minus(self, others: Gradients) -> Gradients:
         """These, then those of the others' values times -1."""
-        pairs = {name: (own, -others.by_name[name]) for name, own in self.by_name.items()}
+        pairs = {name: (gradient, -others.by_name[name]) for name, gradient in self.by_name.items()}
         return Gradients({name: torch.cat(both) for name, both in pairs.items()})
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""How much does a training line raise a value of the network, according to each method?
+"""Influence: how much a training line raises a value of the network, according to each method.
 
 All say it with one sign: positive means that the value, such as the network's log odds of the right
 verdict, is higher because the line was read. They estimate it from gradients, and train nothing.
@@ -17,13 +17,13 @@ from interp.influence.gradients import Gradients
 from interp.model import require_finite
 
 DAMPING = 0.1
-"""What is added to each eigenvalue, in units of their mean (Grosse et al. 2023)."""
+"""The number that is added to each eigenvalue, in units of their mean (Grosse et al. 2023)."""
 
 Influence = Float[Tensor, "target line"]
 
 
 def dot(targets: Gradients, lines: Gradients) -> Influence:
-    """What a step of gradient descent on each line adds to each target, to first order.
+    """The gain of each target by a step of gradient descent on each line, to first order.
 
     Args:
         targets: gradients of the values.
@@ -49,8 +49,8 @@ def tracin(checkpoints: Iterable[tuple[float, Gradients, Gradients]]) -> Influen
     """
     total = None
     for rate, targets, lines in checkpoints:
-        own = rate * dot(targets, lines)
-        total = own if total is None else total + own
+        part = rate * dot(targets, lines)
+        total = part if total is None else total + part
     if total is None:
         raise ValueError("TracIn adds up over checkpoints: give at least one")
     return total
@@ -71,7 +71,7 @@ def fisher(
     Args:
         sampled: gradients g of losses whose labels are drawn from the network's own answers. With
             the lines' own labels F is the empirical Fisher matrix.
-        damping: in units of the mean eigenvalue of F.
+        damping: the damping, in units of the mean eigenvalue of F.
 
     Raises:
         ValueError: the sampled gradients are all zero, or one is NaN or infinite.

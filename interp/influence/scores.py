@@ -1,4 +1,4 @@
-"""How right is a method about training lines? Scored against trainings that lacked lines."""
+"""Scores of a method about training lines, against trainings that lacked lines."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sklearn.model_selection import KFold
 
 FOLDS = 5
 STRENGTHS = tuple(10.0 ** np.arange(-2, 5))
-"""How strongly the weights of a datamodel are shrunk: one is chosen inside each training part."""
+"""Strengths of the shrinkage of a datamodel: one is chosen inside each training part."""
 
 
 def predicted(
     influence: Float[np.ndarray, "target line"], kept: Bool[np.ndarray, "training line"]
 ) -> Float[np.ndarray, "training target"]:
-    """What a method expects of each training: the sum of the influences of its lines."""
+    """The expectation of a method for each training: the sum of the influences of its lines."""
     return kept.astype(np.float64) @ influence.T.astype(np.float64)
 
 
 def datamodel(
     found: Float[np.ndarray, "training target"], kept: Bool[np.ndarray, "training line"]
 ) -> Float[np.ndarray, "training target"]:
-    """What ridge regression on which lines were there expects of each training (Ilyas et al. 2022).
+    """The expectation for a training by ridge regression on the lines it had (Ilyas et al. 2022).
 
     It learned from other trainings than the one that it says something about. So it is what as many
     trainings can teach about lines without a look inside the network.
@@ -34,9 +34,9 @@ def datamodel(
     that it says something about: this alone would make a negative correlation.
     """
     signs, expected = np.where(kept, 1.0, -1.0), np.zeros_like(found)
-    for learnt, asked in KFold(FOLDS, shuffle=True, random_state=0).split(signs):
+    for learnt, tests in KFold(FOLDS, shuffle=True, random_state=0).split(signs):
         fitted = RidgeCV(STRENGTHS, alpha_per_target=True).fit(signs[learnt], found[learnt])
-        expected[asked] = signs[asked] @ fitted.coef_.T
+        expected[tests] = signs[tests] @ fitted.coef_.T
     return expected
 
 

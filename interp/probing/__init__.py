@@ -1,1 +1,1 @@
-"""What can be read off an activation, erased from it, or moved along it."""
+"""Variables that are read off an activation, erased from it, or moved along it."""

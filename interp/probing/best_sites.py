@@ -28,7 +28,7 @@ def best_sites(table: pd.DataFrame, model: str = "trained") -> pd.DataFrame:
         raise ValueError("no words chose a site: give `probe_sites` the argument choose")
     table = table.reset_index(drop=True)
     best = table.loc[table.groupby(["target", "model"], sort=False)["choice"].idxmax()]
-    own = best[best["model"] == model]
+    rows = best[best["model"] == model]
     controls = best[best["model"] != model].pivot(index="target", columns="model", values="score")
-    chosen = own[["target", "site", "metric", "score", "low", "high", "n_test"]]
+    chosen = rows[["target", "site", "metric", "score", "low", "high", "n_test"]]
     return chosen.join(controls, on="target").reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""How many bits does a variable take, once the activations are known? (Voita and Titov 2020)
+"""The bits that a variable takes once the activations are known (Voita and Titov 2020).
 
 In the online code the variable's values are sent in portions. The first portion is sent with the
 uniform code. Each later portion is coded by a probe that was fitted on all portions before it. A
@@ -54,7 +54,7 @@ def online_bits(
         x: activations.
         y: the variable's values; a word's positions should stand together.
         kind: "count" or "category".
-        portions: where the portions end, as shares of all examples, rising to 1.
+        portions: the ends of the portions, as shares of all examples, rising to 1.
     """
     alphabet = _alphabet(y, kind)
     ends = sorted({max(1, round(share * len(y))) for share in portions})
@@ -78,7 +78,7 @@ def code_lengths(
     Args:
         sites: activations by name.
         targets: the hidden variables by name.
-        seed: of the order of the words.
+        seed: seed of the order of the words.
         most: the most positions whose values are sent.
 
     Returns:

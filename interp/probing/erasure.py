@@ -61,7 +61,7 @@ class Eraser:
 
     @property
     def rank(self) -> int:
-        """How many directions are erased."""
+        """The number of directions that are erased."""
         return self.left.shape[1]
 
     def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
@@ -75,7 +75,7 @@ class Eraser:
         return self(x)
 
     def changed(self, x: Float[Tensor, "n d"]) -> float:
-        """How much erasing changes x: the mean square of the change over the variance of x."""
+        """The change of x by erasing: the mean square of the change over the variance of x."""
         moved = (self(x) - x).double().square().sum()
         return float(moved / (x - x.mean(0)).double().square().sum())
 

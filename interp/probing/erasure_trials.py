@@ -62,7 +62,7 @@ def erasure_trials(
         targets: the variables in these words. One that does not vary is left out.
         train: the words that erasers and probes are fitted on; the others score the probes.
         right: called once for every eraser.
-        seed: of the probes.
+        seed: seed of the probes.
         report: is called with each hook before it is tried.
 
     Returns:
@@ -107,11 +107,11 @@ def _table(
         return pd.DataFrame()
     table = pd.DataFrame(rows)
     changed = table.rename(columns={"changed": "value"})
-    each = np.stack(scores, axis=1)  # of the four methods in turn
-    erased = each[:, np.flatnonzero(table["method"] == "LEACE").repeat(4)]
-    table[["choice", "value", "low", "high"]] = np.stack(in_halves(each), axis=1)
-    table[["gap", "gap_low", "gap_high"]] = np.stack(in_halves(each - erased)[1:], axis=1)
-    table["words"] = max(1, len(each) // 2)
+    grid = np.stack(scores, axis=1)  # of the four methods in turn
+    erased = grid[:, np.flatnonzero(table["method"] == "LEACE").repeat(4)]
+    table[["choice", "value", "low", "high"]] = np.stack(in_halves(grid), axis=1)
+    table[["gap", "gap_low", "gap_high"]] = np.stack(in_halves(grid - erased)[1:], axis=1)
+    table["words"] = max(1, len(grid) // 2)
     right = table.drop(columns="changed").assign(measure="words right")
     return pd.concat([right, changed.assign(measure="changed"), *probes], ignore_index=True)
 

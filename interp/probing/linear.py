@@ -44,24 +44,24 @@ def fit_linear(
     if method == "linear":
         return probe.fit(z, y)
     most = min(int(method.split("-")[0]), z.shape[1])
-    told = f_regression if kind == "count" else f_classif
+    statistic = f_regression if kind == "count" else f_classif
     with np.errstate(invalid="ignore", divide="ignore"):
-        return make_pipeline(SelectKBest(partial(_told, told), k=most), probe).fit(z, y)
+        return make_pipeline(SelectKBest(partial(_told, statistic), k=most), probe).fit(z, y)
 
 
 def _told(
-    told: Callable[..., tuple[np.ndarray, np.ndarray]],
+    statistic: Callable[..., tuple[np.ndarray, np.ndarray]],
     z: Float[np.ndarray, "n d"],
     y: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, " d"]:
-    """How much each feature tells about the variable: its F statistic.
+    """The F statistic of each feature: how much it tells about the variable.
 
     The statistic of a feature that never varies (a dead neuron) is undefined: it is chosen last.
     """
     varies = np.ptp(z, axis=0) > 0
     scores = np.full(z.shape[1], np.nan)
     if varies.any():
-        scores[varies] = told(z[:, varies], y)[0]
+        scores[varies] = statistic(z[:, varies], y)[0]
     return scores
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 STEPS, LEARNING_RATE, DECAY = 300, 0.1, 0.1
-"""Of AdamW; chosen on planted queries, before any network was asked."""
+"""Numbers of AdamW; chosen on planted queries, before any network was asked."""
 
 
 def at_position(
@@ -43,7 +43,7 @@ def query_pool(
 
     Args:
         mask: the positions that are read, at least one in each word.
-        queries: of each fact.
+        queries: the queries of each fact.
     """
     q = queries.flatten(0, 1)[None, None]
     read = scaled_dot_product_attention(q, x[:, None], x[:, None], mask[:, None, None])[:, 0]
@@ -65,10 +65,10 @@ def learned_queries(
 
     Args:
         x: activations of the words that teach, standardised.
-        mask: as in ``query_pool``.
-        facts: what is to be read of each word.
-        count: how many queries each fact has.
-        seed: of their beginning, the same for each fact.
+        mask: see ``query_pool``.
+        facts: the values to read of each word.
+        count: number of queries of each fact.
+        seed: seed of their beginning, the same for each fact.
     """
     generator = torch.Generator().manual_seed(seed)
     y = torch.as_tensor(facts, dtype=x.dtype)
@@ -82,8 +82,8 @@ def learned_queries(
         for _ in range(STEPS):
             adam.zero_grad()
             read = query_pool(x, mask, queries)
-            said = ((read - read.mean(dim=1, keepdim=True)) @ maps)[..., 0]
+            output = ((read - read.mean(dim=1, keepdim=True)) @ maps)[..., 0]
             # Facts share no weights: of their sum each gets its own gradient.
-            torch.autograd.backward((said - y).square().mean(dim=1).sum())
+            torch.autograd.backward((output - y).square().mean(dim=1).sum())
             adam.step()
     return queries.detach()

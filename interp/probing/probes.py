@@ -54,10 +54,10 @@ def control_task(
 
     Args:
         target: the true variable.
-        types: what the random value depends on. In the paper it is the form of the word; in a
-            language of two or three symbols take the symbol together with its position.
+        types: the type on which the random value depends. In the paper it is the form of the word;
+            in a language of two or three symbols take the symbol together with its position.
         train: values are drawn as often as they occur in these words.
-        seed: of the draw.
+        seed: seed of the draw.
     """
     occurring = target.values[target.mask & train[:, None]]
     rng = np.random.default_rng(seed)
@@ -84,11 +84,11 @@ def probe_sites(
         train: the words to fit on.
         choose: the words that choose among sites, see ``best_sites``; without it, none do. All
             words that are in neither are scored.
-        seed: of the choice of positions, of the shuffle and of the perceptrons.
+        seed: seed of the choice of positions, of the shuffle and of the perceptrons.
         shuffled: the control: the training labels are put in random order.
         most: the most positions of each part, by kind of variable. If there are more, they are
             drawn at random.
-        methods: those of ``fit_linear``, and "mlp": one hidden layer, see ``Perceptrons``.
+        methods: methods of ``fit_linear``, and "mlp": one hidden layer, see ``Perceptrons``.
 
     Returns:
         One row per method, site and target: probe (the method), site, target, metric, choice (the
@@ -139,7 +139,7 @@ class _Split:
 def _standardised(
     x: Float[np.ndarray, "batch pos d"], split: _Split, site: str
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
-    """What fits and what is read, scaled by the fit: there each feature gets mean 0, variance 1."""
+    """Activations to fit and to read, scaled so that the former have mean 0 and variance 1."""
     old, new = x[split.fit], x[split.new()]
     for values in (old, new):
         require_finite(torch.as_tensor(values), site)
@@ -176,7 +176,7 @@ def _sums(
     word: Int[np.ndarray, " m"],
     kind: Kind,
 ) -> Float[np.ndarray, "word sums"]:
-    """What ``_SCORES`` are made of, summed over the positions of each word."""
+    """The terms of ``_SCORES``, summed over the positions of each word."""
     y = truth.astype(np.float64)
     parts = [np.ones_like(y), truth == read]
     if kind == "count":

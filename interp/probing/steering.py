@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def direction(x: Float[Tensor, "n d"], z: Shaped[Tensor, " n"]) -> Float[Tensor, " d"]:
-    """How x changes on average if z grows by one: the slope of the regression of x on z.
+    """The average change of x if z grows by one: the slope of the regression of x on z.
 
     A probe's weights are the other regression, of z on x; to move along them can lead away from
     where activations lie. This direction stays there.
@@ -44,7 +44,7 @@ def adding(
     """A TransformerLens hook that adds a direction to the activations of a batch of words.
 
     Args:
-        amount: how many times the direction is added, at each position of each word.
+        amount: number of times that the direction is added, at each position of each word.
     """
     added = amount[..., None] * direction
 

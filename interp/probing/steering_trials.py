@@ -28,7 +28,7 @@ class SteeringTrials:
     """Words that are steered by several k, and what is read off them.
 
     Attributes:
-        ks: what is added to the variable in each copy of the words.
+        ks: the amount added to the variable in each copy of the words.
         outcome: the number that should move by k.
     """
 
@@ -45,10 +45,10 @@ class SteeringTrials:
         """Adds a direction to the activations of all copies, and as controls random directions.
 
         Args:
-            hook: where to add it.
-            direction: of the variable, in activation units per unit of the variable.
-            amount: how many times it is added at each position of each copy of each word, in the
-                order of the ``Outcome``.
+            hook: the hook at which it is added.
+            direction: the direction of the variable, in activation units per unit of the variable.
+            amount: number of times that it is added at each position of each copy of each word, in
+                the order of the ``Outcome``.
 
         Returns:
             The rows of ``outcomes``, and method: "steered", or "random direction", the mean over
@@ -56,7 +56,7 @@ class SteeringTrials:
         """
         drawn = [random_direction(direction, seed) for seed in range(DRAWS)]
         steered = self.by(hook, adding(direction, amount)).assign(method="steered")
-        shifts = [self._shift(hook, adding(each, amount)) for each in drawn]
+        shifts = [self._shift(hook, adding(vector, amount)) for vector in drawn]
         random = outcomes(self.ks, np.stack(shifts)).assign(method="random direction")
         return pd.concat([steered, random], ignore_index=True)
 
@@ -69,11 +69,11 @@ class SteeringTrials:
 
 
 def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"]) -> pd.DataFrame:
-    """How the outcome moved, by k.
+    """The moves of the outcome, by k.
 
     Args:
-        ks: what was added to the variable.
-        shift: by how much the outcome moved, in its own unit; NaN where there is no outcome. Draws
+        ks: the amounts added to the variable.
+        shift: the move of the outcome, in its own unit; NaN where there is no outcome. Draws
             are averaged.
 
     Returns:

@@ -54,7 +54,7 @@ class StructuralProbe:
     """A fitted probe.
 
     Args:
-        of: what it reads.
+        of: the structure that it reads.
         weights: the map B; it reads activations that are centred and scaled.
         bias: b, where the root is; for distances it has no meaning.
     """
@@ -70,7 +70,7 @@ class StructuralProbe:
         self.of, self.weights, self.bias, self.mean, self.scale = of, weights, bias, mean, scale
 
     def __call__(self, x: Float[Tensor, "batch pos d"]) -> Float[Tensor, "batch *cells"]:
-        """What it reads: of each pair of words their distance, or of each word its depth."""
+        """Its readings: the distance of each pair of words, or the depth of each word."""
         z = (x.to(self.mean) - self.mean) / self.scale
         return _read(self.of, z @ self.weights + self.bias)
 
@@ -80,8 +80,8 @@ def fit(sentences: Sentences, of: Structure, rank: int = 32, seed: int = 0) -> S
     once, as in the paper.
 
     Args:
-        rank: of the map; at most the width of the activations.
-        seed: of the first weights.
+        rank: rank of the map; at most the width of the activations.
+        seed: seed of the first weights.
     """
     x, width = sentences.x.double(), sentences.x.shape[-1]  # few sentences: rounding would show
     words = x[sentences.mask]
@@ -115,26 +115,26 @@ def _read(of: Structure, z: Float[Tensor, "batch pos rank"]) -> Tensor:
 def spearman(
     read: Float[Tensor, "batch *cells"], sentences: Sentences, of: Structure
 ) -> Float[np.ndarray, " batch"]:
-    """How well the order of the values agrees with the truth: Spearman's correlation.
+    """The agreement of the order of the values with the truth: Spearman's correlation.
 
     For distances it is taken from each word to all others, and averaged over the words of a
     sentence, as in the paper; for depths over the words of a sentence. NaN for a sentence in which
     all true values are alike, or all that was read.
     """
-    found = []
+    correlations = []
     for row, (mask, values) in enumerate(zip(sentences.mask, read, strict=True)):
         keep = mask.numpy()
-        truth, said = sentences.truth(of)[row].numpy(), values.numpy()
+        truth, data = sentences.truth(of)[row].numpy(), values.numpy()
         if of == "depth":
-            found.append(_rank_correlation(said[keep], truth[keep]))
+            correlations.append(_rank_correlation(data[keep], truth[keep]))
             continue
         others = [keep & (np.arange(len(keep)) != i) for i in range(len(keep))]
         rows = [
-            _rank_correlation(said[i, others[i]], truth[i, others[i]]) for i in np.flatnonzero(keep)
+            _rank_correlation(data[i, others[i]], truth[i, others[i]]) for i in np.flatnonzero(keep)
         ]
-        known = [value for value in rows if np.isfinite(value)]
-        found.append(float(np.mean(known)) if known else float("nan"))
-    return np.array(found)
+        scores = [value for value in rows if np.isfinite(value)]
+        correlations.append(float(np.mean(scores)) if scores else float("nan"))
+    return np.array(correlations)
 
 
 def _rank_correlation(read: np.ndarray, truth: np.ndarray) -> float:

@@ -1,1 +1,1 @@
-"""How a model learns: its gradients, the curvature of its loss, and how its activations move."""
+"""Learning of a model: its gradients, the curvature of its loss, and how its activations move."""

@@ -1,4 +1,4 @@
-"""How curved is the loss around a model's weights?
+"""The curvature of the loss around a model's weights.
 
 The loss is a function of the weights, which is given with them: any model and any data will do. It
 must have second derivatives. Give float64: differences of curvature are small beside the loss.
@@ -30,36 +30,36 @@ def random_direction(weights: Weights, generator: torch.Generator) -> dict[str, 
     networks whose weights are scaled differently, and which compute the same, are moved alike.
     Vectors (biases, the gains of norms) do not move.
     """
-    found = {}
+    direction = {}
     for name, weight in weights.items():
         d = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
         if weight.dim() < 2:
-            found[name] = torch.zeros_like(d)
+            direction[name] = torch.zeros_like(d)
             continue
-        norms = [each.flatten(1).norm(dim=1) for each in (weight.detach(), d)]
+        norms = [tensor.flatten(1).norm(dim=1) for tensor in (weight.detach(), d)]
         scale = norms[0] / norms[1]
-        found[name] = d * scale.view(-1, *[1] * (weight.dim() - 1))
-    return found
+        direction[name] = d * scale.view(-1, *[1] * (weight.dim() - 1))
+    return direction
 
 
 def hessian_times(loss: Loss, weights: Weights, direction: Weights) -> dict[str, Tensor]:
     """H d: the matrix of second derivatives times a direction (Pearlmutter 1994)."""
     free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
-    own = list(free.values())
+    leaves = list(free.values())
     with sdpa_kernel(SDPBackend.MATH):  # the fused kernels have no second derivative
         first = torch.autograd.grad(
-            loss(free), own, create_graph=True, allow_unused=True, materialize_grads=True
+            loss(free), leaves, create_graph=True, allow_unused=True, materialize_grads=True
         )
         slope = sum(((g * direction[n]).sum() for n, g in zip(free, first, strict=True)))
         assert isinstance(slope, Tensor)
-        second = torch.autograd.grad(slope, own, allow_unused=True, materialize_grads=True)
+        second = torch.autograd.grad(slope, leaves, allow_unused=True, materialize_grads=True)
     return dict(zip(free, second, strict=True))
 
 
 def second_derivative(loss: Loss, weights: Weights, direction: Weights) -> float:
     """d.H d: how strongly the loss bends along a direction, for steps of the direction's length."""
-    found = hessian_times(loss, weights, direction)
-    return float(sum((found[name] * direction[name]).sum() for name in found))
+    product = hessian_times(loss, weights, direction)
+    return float(sum((product[name] * direction[name]).sum() for name in product))
 
 
 def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
@@ -68,7 +68,7 @@ def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
     Gradient descent with a learning rate above 2 / sharpest leaves a minimum again.
 
     Args:
-        seed: of the vector to start from.
+        seed: seed of the vector to start from.
 
     Returns:
         The eigenvalue; NaN if the method does not find it, as where the loss is no number.
@@ -79,8 +79,8 @@ def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
     def times(vector: np.ndarray) -> np.ndarray:
         parts = torch.as_tensor(vector.reshape(-1)).split(sizes)
         shaped = {n: p.view_as(w) for (n, w), p in zip(weights.items(), parts, strict=True)}
-        found = hessian_times(loss, weights, shaped)
-        return torch.cat([part.reshape(-1) for part in found.values()]).numpy()
+        product = hessian_times(loss, weights, shaped)
+        return torch.cat([part.reshape(-1) for part in product.values()]).numpy()
 
     operator = LinearOperator((total, total), matvec=times, dtype=np.float64)
     start = np.random.default_rng(seed).normal(size=total)
@@ -101,8 +101,8 @@ def plane(
 
     Args:
         first, second: the directions that span it.
-        reach: how far to go each way, as a multiple of the directions.
-        points: along each side of the square.
+        reach: the distance to go each way, as a multiple of the directions.
+        points: number of points along each side of the square.
 
     Columns: a, b (multiples of ``first`` and ``second``), loss.
     """

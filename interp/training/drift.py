@@ -1,4 +1,4 @@
-"""How far do activations move between two states of a model?"""
+"""Drift: the distance that activations move between two states of a model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jaxtyping import Float
 
 @dataclass(frozen=True)
 class Drift:
-    """How the distribution of a layer's activations changed (its covariate shift).
+    """The change of the distribution of a layer's activations (its covariate shift).
 
     Both numbers are relative to the spread before: the root of the mean squared distance from the
     mean, sqrt(tr C) of the covariance C. Both are NaN where there was no spread.
 
     Attributes:
-        mean: how far the mean moved.
-        spread: by how much the spread changed, whether it grew or shrank.
+        mean: the distance that the mean moved.
+        spread: the change of the spread, whether it grew or shrank.
     """
 
     mean: float

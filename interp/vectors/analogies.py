@@ -39,8 +39,8 @@ def answer(
 ) -> Int[np.ndarray, " ranked"]:
     """The words nearest to c + b - a, of vectors of length 1, without a, b and c (Mikolov et al.
     2013)."""
-    known = unit(vectors)
-    return ranked(known, known[c] + known[b] - known[a], (a, b, c))
+    units = unit(vectors)
+    return ranked(units, units[c] + units[b] - units[a], (a, b, c))
 
 
 def right(
@@ -49,12 +49,12 @@ def right(
     twins: Mapping[int, Set[int]] | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Which analogies are answered, and which would be without the offset.
+    """Whether each analogy is answered, and whether it would be without the offset.
 
     Args:
-        twins: words that no answer may be where the given one was asked with, itself among them;
-            by default each word has itself alone.
-        seed: of the shuffling.
+        twins: the words that no answer may be, by given word, itself among them; by default each
+            word has itself alone.
+        seed: seed of the shuffling.
 
     Returns:
         True or False for each analogy: "c + b - a"; "shuffled", the same with the b of another
@@ -62,21 +62,21 @@ def right(
         "chance": the probability that a random word is right.
     """
     other = np.random.default_rng(seed).permutation(len(analogies))
-    known = unit(vectors)
-    found: dict[str, list[float]] = {
+    units = unit(vectors)
+    scores: dict[str, list[float]] = {
         name: [] for name in ("c + b - a", "shuffled", "c alone", "b alone", "chance")
     }
-    for each, shuffled in zip(analogies, other.tolist(), strict=True):
-        a, b, c = each.a, each.b, each.c
+    for analogy, shuffled in zip(analogies, other.tolist(), strict=True):
+        a, b, c = analogy.a, analogy.b, analogy.c
         without = {word for one in (a, b, c) for word in (twins or {}).get(one, {one})}
         goals = {
-            "c + b - a": known[c] + known[b] - known[a],
-            "shuffled": known[c] + known[analogies[shuffled].b] - known[a],
-            "c alone": known[c],
-            "b alone": known[b],
+            "c + b - a": units[c] + units[b] - units[a],
+            "shuffled": units[c] + units[analogies[shuffled].b] - units[a],
+            "c alone": units[c],
+            "b alone": units[b],
         }
         for name, goal in goals.items():
-            nearest = ranked(known, goal, list(without))[0]
-            found[name].append(float(int(nearest) in each.answers))
-        found["chance"].append(len(each.answers - without) / (len(vectors) - len(without)))
-    return {name: np.array(values) for name, values in found.items()}
+            nearest = ranked(units, goal, list(without))[0]
+            scores[name].append(float(int(nearest) in analogy.answers))
+        scores["chance"].append(len(analogy.answers - without) / (len(vectors) - len(without)))
+    return {name: np.array(values) for name, values in scores.items()}

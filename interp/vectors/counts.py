@@ -29,14 +29,14 @@ def pairs(text: Text, window: int) -> tuple[Int[np.ndarray, " pairs"], Int[np.nd
 
 
 def cooccurrences(text: Text, words: int, window: int) -> Float[np.ndarray, "word context"]:
-    """How often each word stands at most ``window`` places from each other one.
+    """The number of times that each word stands at most ``window`` places from each other one.
 
     Args:
-        words: how many words there are.
+        words: number of words.
     """
-    found = np.zeros((words, words))
-    np.add.at(found, pairs(text, window), 1.0)
-    return found
+    counts = np.zeros((words, words))
+    np.add.at(counts, pairs(text, window), 1.0)
+    return counts
 
 
 def pmi(counts: Float[np.ndarray, "word context"]) -> Float[np.ndarray, "word context"]:

@@ -1,4 +1,4 @@
-"""How many dimensions do vectors fill?"""
+"""The number of dimensions that vectors fill."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def participation_ratios(
     sums = np.zeros((unit.max() + 1, 1 + width + width**2))
     np.add.at(sums[:, 0], unit, 1.0)
     np.add.at(sums[:, 1 : 1 + width], unit, x)
-    for each in np.unique(unit):
-        own = x[unit == each]
-        sums[each, 1 + width :] = (own.T @ own).ravel()
+    for word in np.unique(unit):
+        rows = x[unit == word]
+        sums[word, 1 + width :] = (rows.T @ rows).ravel()
 
     def ratio(total: Float[np.ndarray, "*draws part"]) -> Float[np.ndarray, "*draws"]:
         count, mean = total[..., :1], total[..., 1 : 1 + width] / total[..., :1]

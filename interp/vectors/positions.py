@@ -15,16 +15,16 @@ FINEST = 1e-6
 
 @dataclass(frozen=True)
 class Properties:
-    """What is known of the vectors of positions 0 to 2 n - 1. The first n are the window.
+    """Properties of the vectors of positions 0 to 2 n - 1. The first n are the window.
 
     Attributes:
         largest: the largest norm within the window.
         growth: the largest norm beyond the window, divided by ``largest``; 1 where all are zero.
             Bounded vectors do not grow.
         unique: so many positions from 0 on have different vectors; 2 n if all have.
-        step: how far the best affine map from each position to the one ``shift`` later misses, as a
+        step: the error of the best affine map from each position to the one ``shift`` later, as a
             share of the standard deviation: 0 is exact, 1 no better than the mean vector.
-        bits, bits_beyond: how many of the log2(n) low bits of the position a linear probe reads:
+        bits, bits_beyond: number of the log2(n) low bits of the position that a linear probe reads:
             the mutual information of each bit with what is read, in bits, summed. The probe is
             fitted within the window, by least squares.
     """
@@ -41,9 +41,9 @@ def properties(table: Float[np.ndarray, "position d"], window: int, shift: int =
     """The properties of vectors that were drawn, learned or computed.
 
     Args:
-        table: of the positions 0, 1, ...: twice the window and the shift, or more.
+        table: vectors of the positions 0, 1, ...: twice the window and the shift, or more.
         window: n, a power of 2 above d, or else every step is an affine map.
-        shift: of the step.
+        shift: the length of the step.
     """
     within, beyond = np.arange(window), np.arange(window, 2 * window)
     norms = np.linalg.norm(table, axis=1)
@@ -77,7 +77,7 @@ def _missed(x: Float[np.ndarray, "row d"], y: Float[np.ndarray, "row d"]) -> flo
 
 
 def _unique(table: Float[np.ndarray, "position d"], largest: float) -> int:
-    """How many positions from 0 on differ from all before them."""
+    """The number of positions from 0 on that differ from all before them."""
     same = np.tril(cdist(table, table) <= FINEST * largest, -1).any(axis=1)
     return int(same.argmax()) if same.any() else len(table)
 
@@ -86,4 +86,4 @@ def _shared(
     truth: Bool[np.ndarray, "position bit"], read: Bool[np.ndarray, "position bit"]
 ) -> float:
     pairs = zip(truth.T, read.T, strict=True)
-    return float(sum(mutual_info_score(bit, said) for bit, said in pairs) / np.log(2))
+    return float(sum(mutual_info_score(bit, guess) for bit, guess in pairs) / np.log(2))

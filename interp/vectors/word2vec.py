@@ -40,7 +40,7 @@ def word2vec(
     straight line.
 
     Args:
-        words: how many words there are.
+        words: number of words.
         window: places to each side.
         negatives: words drawn at random for each true one.
         smoothing: negative words are drawn by their count to this power.
@@ -90,9 +90,9 @@ def expected_loss(
 
     Args:
         scores: u.v of each given vector with each context's.
-        true: how often each pair is true.
-        drawn: how likely each context is drawn as a negative example v'.
-        negatives: k, how many are drawn for each true pair.
+        true: number of times that each pair is true.
+        drawn: probability of each context as a negative example v'.
+        negatives: k, the number drawn for each true pair.
     """
     yes = -(true * logsigmoid(scores)).sum()
     no = -(true.sum(dim=1) * (logsigmoid(-scores) @ drawn)).sum() * negatives
@@ -100,7 +100,7 @@ def expected_loss(
 
 
 class _Bags:
-    """What stands near each place of a text, -1 where nothing does; and the word at the place."""
+    """The words near each place of a text, -1 where there is none; and the word at the place."""
 
     def __init__(self, text: Text, window: int, seed: int) -> None:
         bags, wanted = list[np.ndarray](), list[np.ndarray]()

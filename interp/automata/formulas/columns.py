@@ -118,7 +118,7 @@ class _Read:
         return has
 
     def depth(self, brackets: tuple[Letters, ...]) -> np.ndarray:
-        """How deep brackets are nested; -1 where they are not well nested."""
+        """The depth to which brackets are nested; -1 where they are not well nested."""
         if brackets not in self._depths:
             opens, closes = zip(*brackets, strict=True)
             moves = np.isin(self.padded, opens).astype(int) - np.isin(self.padded, closes)

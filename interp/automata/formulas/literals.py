@@ -39,7 +39,7 @@ class Literal:
         pieces: letters; those of one piece stand side by side, and pieces stand in this order.
         starts, ends: whether the first piece begins the word, and the last one ends it.
         tier: the letters that are read; None reads all.
-        number, rest: of "times", "exactly", "modulo" and "nested".
+        number, rest: numbers of "times", "exactly", "modulo" and "nested", as above.
     """
 
     kind: Either["pattern", "times", "exactly", "modulo", "runs", "nested", "same ends"]
@@ -136,7 +136,7 @@ class Literal:
         return Rule(self.family, text, denial, self.size(len(symbols)), dfa, self.counts)
 
     def _text(self, symbols: Sequence[str], aside: str) -> tuple[str, str]:
-        """What a word does that has the property, and what one does that has it not."""
+        """Texts for a word that has the property, and for one that has it not."""
         pieces = [" ".join(symbols[s] for s in piece) for piece in self.pieces]
         if self.kind in ("times", "exactly"):
             what = f"{pieces[0]}{' side by side' * (self.length > 1)}{aside}"
@@ -188,7 +188,7 @@ class Literal:
         return what, f"never {what}"
 
     def left_out(self, symbols: Sequence[str]) -> str:
-        """What the tier does not read; "" where it reads all."""
+        """The symbols that the tier does not read, as a text; "" where it reads all."""
         if self.tier is None or len(self.tier) == len(symbols):
             return ""
         return f"with {aside([symbols[i] for i in self.tier], symbols)} left out"

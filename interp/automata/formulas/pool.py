@@ -85,8 +85,8 @@ class Pool:
 
     def add(self, literals: Iterable[Literal]) -> list[int]:
         """The places of literals in the pool; those that are new are tried on the words."""
-        asked = list(dict.fromkeys(literals))
-        new = [literal for literal in asked if literal not in self.at]
+        batch = list(dict.fromkeys(literals))
+        new = [literal for literal in batch if literal not in self.at]
         if new:
             self.at |= {literal: len(self.literals) + i for i, literal in enumerate(new)}
             self.literals += new
@@ -94,12 +94,12 @@ class Pool:
             self.bits += [size_bits(x.size(self.alphabet), x.counts, self.alphabet) for x in new]
             packed = [np.packbits(self.columns(literal)) for literal in new]
             self.packed = np.concatenate([self.packed, packed])
-        return [self.at[literal] for literal in asked]
+        return [self.at[literal] for literal in batch]
 
     def tells(
         self, places: Sequence[int] | range, mask: Bool[np.ndarray, " words"]
     ) -> Float[np.ndarray, " places"]:
-        """What literals tell about the labels of some words: mutual information, in bits in all."""
+        """Mutual information of literals and the labels of some words, in bits over all words."""
         some, yes = np.packbits(mask), np.packbits(mask & self.labels)
         packed = self.packed[np.asarray(places, dtype=int)]
         having = np.bitwise_count(packed & some).sum(axis=1).astype(float)
@@ -153,9 +153,9 @@ class Pool:
             room = len(chosen) + CHOSEN // len(masks)
             for place in (places[i] for i in order):
                 column = self.packed[place]
-                known = chosen.get(key := column.tobytes())
-                new = known is None and len(chosen) < room and column.any()
-                if new or (known is not None and self.bits[place] < self.bits[known]):
+                rival = chosen.get(key := column.tobytes())
+                new = rival is None and len(chosen) < room and column.any()
+                if new or (rival is not None and self.bits[place] < self.bits[rival]):
                     chosen[key] = place
         return list(chosen.values())
 

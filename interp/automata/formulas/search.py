@@ -36,7 +36,7 @@ then not a million times less likely."""
 SWAPPED = 15
 """So many of the best formulas are tried with so many other literals."""
 MOST_WORDS, MOST_SYMBOLS = 2000, 75_000
-"""Of more words, or of more symbols in all, some are drawn to search on."""
+"""Limits of a search: of more words, or of more symbols in all, some are drawn."""
 CLASSES: dict[str, set[str]] = {
     "local": {"local"},
     "piecewise": {"piecewise"},
@@ -58,7 +58,7 @@ class Formula:
         literals: all literals, from left to right.
         parts: the two formulas; none for one literal.
         fits: the verdicts on the words of the search.
-        size: as of ``Rule``.
+        size: number of parts, as in ``Rule``.
         counts: the numbers that it names.
     """
 
@@ -107,9 +107,9 @@ class Fit:
 
     Attributes:
         formula: the formula.
-        wrong: on how many words of the search it differs from the label.
-        bits: of the formula and its exceptions.
-        tried: how many rules of its class were compared to find it.
+        wrong: number of words of the search on which it differs from the label.
+        bits: code length of the formula and its exceptions.
+        tried: number of rules of its class that were compared to find it.
     """
 
     formula: Formula
@@ -120,7 +120,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search leaves.
+    """The result of a search.
 
     Attributes:
         best: the shortest code of each class, and of all literals together under "any".

@@ -35,18 +35,18 @@ def annealed(
 
     Args:
         words: at least one; of very many some are drawn at random.
-        labels: of the words.
+        labels: labels of the words.
         symbols: the alphabet.
         start: an automaton to begin with, where it has not too many states.
     """
     search = _Annealing.of(words, labels, symbols)
-    best, known = _table(start, symbols)
+    best, table = _table(start, symbols)
     shortest = np.inf
     for size in SIZES:
         rng = np.random.default_rng(size)
         starts = [rng.integers(size, size=(size, len(symbols))) for _ in range(STARTS)]
-        if len(known) <= size:
-            starts.append(np.vstack([known, starts[0][len(known) :]]))
+        if len(table) <= size:
+            starts.append(np.vstack([table, starts[0][len(table) :]]))
         for delta in starts:
             delta, final, wrong = search.best(delta, rng)
             dfa = _automaton(delta, final, symbols)
@@ -67,7 +67,7 @@ def turned(
     follows from the words.
 
     Args:
-        words, labels, symbols: as of ``annealed``.
+        words, labels, symbols: see ``annealed``.
         dfa: the automaton.
     """
     search = _Annealing.of(words, labels, symbols)

@@ -53,7 +53,7 @@ def rpni(
     Args:
         words: labelled words; one that has both labels equally often is left out, and of very many
             some are drawn at random.
-        labels: of the words.
+        labels: labels of the words.
         symbols: the alphabet.
         most: the most states.
 
@@ -85,7 +85,7 @@ def edsm(
     all, or has tried as many merges as it may.
 
     Args:
-        words, labels, symbols, most: as for ``rpni``.
+        words, labels, symbols, most: see ``rpni``.
         merges: the most merges that are tried; those of the first few words do not count.
 
     Returns:
@@ -110,7 +110,7 @@ class _SpentError(Exception):
 
 
 class _Evidence(ScoreCalculation):  # type: ignore[misc]  # AALpy is untyped
-    """EDSM's score of a merge: how many labels it brings together."""
+    """EDSM's score of a merge: the number of labels that it brings together."""
 
     def __init__(self, left: int) -> None:
         self.left = left

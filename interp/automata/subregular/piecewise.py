@@ -93,12 +93,12 @@ Step = Callable[[np.ndarray, int], np.ndarray]
 def _depth(
     levels: Iterator[list[np.ndarray]], moved: Bool[np.ndarray, "states letters"], seen: Step
 ) -> np.ndarray:
-    """How many words in a chain lead from or to each state that each letter moves.
+    """The number of words in a chain that lead from or to each state that each letter moves.
 
     Args:
-        levels: for each length of a chain and each set of letters (as bits) what is reached if the
-            last word has exactly these letters.
-        seen: of what is reached, the states.
+        levels: the reach of a chain, for each length and each set of letters (as bits), if the last
+            word has exactly these letters.
+        seen: a map from what is reached to the states.
     """
     depth = np.zeros(moved.shape, dtype=int)
     for length, level in enumerate(levels, start=1):
@@ -114,7 +114,10 @@ def _depth(
 
 
 def _chains(start: np.ndarray, step: Step, letters: int) -> Iterator[list[np.ndarray]]:
-    """What chains of 1, 2, ... words reach whose alphabets shrink or stay, by the last alphabet."""
+    """The reach of chains of 1, 2, ... words with shrinking alphabets, by the last alphabet.
+
+    An alphabet may also stay.
+    """
     sets = range(1 << letters)
     begins = [start] * len(sets)
     while True:
@@ -124,7 +127,7 @@ def _chains(start: np.ndarray, step: Step, letters: int) -> Iterator[list[np.nda
 
 
 def _reached(start: np.ndarray, step: Step, chosen: int, letters: int) -> np.ndarray:
-    """What the words with exactly the chosen letters reach."""
+    """The reach of the words with exactly the chosen letters."""
     parts = {0: start}
     queue = [0]
     for used in queue:

@@ -40,7 +40,7 @@ class Arrows:
 
 @dataclass(frozen=True)
 class Monoid:
-    """What words do to the states of a minimal automaton; element 0 is the empty word.
+    """The actions of words on the states of a minimal automaton; element 0 is the empty word.
 
     Attributes:
         table: the product of each element (row) with each element (column).

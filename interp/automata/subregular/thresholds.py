@@ -1,4 +1,4 @@
-"""How far the factors of a word have to be counted: the threshold of an LTT language."""
+"""The threshold of an LTT language: the number up to which factors have to be counted."""
 
 from __future__ import annotations
 
