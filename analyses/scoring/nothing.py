@@ -33,6 +33,8 @@ from analyses.answers import (
     quiet,
     save,
 )
+from analyses.charts.marks import points
+from analyses.charts.theme import figures, share
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.needs import lack
@@ -53,10 +55,6 @@ STEPS, LONGEST, LINES = 600, 8, 400
 FALSE = 0.05
 """The share of false claims at which right claims are told."""
 CLAIMED = ("holds", "fragile")
-
-
-def _before(run: Run) -> LanguageModel:
-    return run.untrained()
 
 
 def _one_step(run: Run) -> LanguageModel:
@@ -96,7 +94,7 @@ def _permuted(run: Run) -> LanguageModel:
 
 
 NULL: dict[str, Callable[[Run], LanguageModel]] = {
-    "before training": _before,
+    "before training": Run.untrained,
     "one step": _one_step,
     "labels by coin": _coin,
     "another language": _another,
@@ -228,34 +226,27 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-WHOSE = {
-    "null": "that have nothing to find",
-    RIGHT: "that are right",
-    PLANTED: "of known wiring",
-}
+WHOSE = {"null": "nothing to find", RIGHT: "right answers", PLANTED: "known wiring"}
 
 
 def sentences(summary: pd.DataFrame) -> Iterator[str]:
     """A sentence per question."""
-    for name, rows in summary.groupby("question", sort=False):
-        said = []
-        for kind, whose in WHOSE.items():
-            for row in rows[(rows["kind"] == kind) & (rows["of"] == "claimed")].itertuples():
-                share = f"{row.share:.0%}{brackets(row.low, row.high, '.0%')}"
-                said.append(f"{share} of {row.networks} networks {whose}")
-        if said:
-            yield f"{name} claims something of {' and of '.join(said)}."
+    claimed = summary[(summary["of"] == "claimed") & summary["kind"].isin(WHOSE)]
+    for name, rows in claimed.groupby("question", sort=False):
+        parts = [
+            f"{row.share:.0%}{brackets(row.low, row.high, '.0%')} of {row.networks} networks with "
+            f"{WHOSE[row.kind]}"
+            for row in rows.itertuples()
+        ]
+        yield f"{name} claims something of {' and of '.join(parts)}."
 
 
 def _chart(summary: pd.DataFrame) -> ChartType:
     """The share of networks of which something is claimed, by question."""
     shown = summary[summary["kind"].isin(WHOSE)]
-    base = alt.Chart(shown).encode(
-        y=alt.Y("question:N", sort=None, title=None),
-        color=alt.Color("kind:N", title=None).legend(orient="top"),
-        tooltip=["question", "kind", "share", "low", "high", "networks"],
-    )
-    x = alt.X("share:Q", title="networks of which something is claimed")
-    points = base.mark_point(filled=True, size=60).encode(x=x.scale(domain=[0, 1]).axis(format="%"))
-    ends = base.mark_rule().encode(x="low:Q", x2="high:Q")
-    return (ends + points).properties(width=320).facet(column=alt.Column("of:N", title=None))
+    x = share(alt.X, "share", "networks of which something is claimed")
+    y = alt.Y("question:N", sort=None, title=None)
+    tips = ["question", "kind", *figures("share", "low", "high"), "networks"]
+    color = alt.Color("kind:N", title=None).legend(orient="top")
+    marks = points(shown, x, y, tips, color, step=30, yOffset="kind:N")
+    return marks.properties(width=280).facet(column=alt.Column("of:N", title=None))

@@ -75,8 +75,8 @@ def test_false_and_right_claims_are_counted_over_networks() -> None:
     assert table.loc[(RIGHT, "claimed"), "power"] == 0.5  # two of four lie beyond 3
     assert np.isnan(table.loc[("one step", "alone"), "power"])
     assert list(sentences(table.reset_index())) == [
-        "q claims something of 0% [0%, 16%] of 20 networks that have nothing to find and of 100% "
-        "[51%, 100%] of 4 networks that are right."
+        "q claims something of 0% [0%, 16%] of 20 networks with nothing to find and of 100% "
+        "[51%, 100%] of 4 networks with right answers."
     ]
 
 
