@@ -53,8 +53,7 @@ def score(options: Score) -> None:
         with progress_bar(nothing.NAME) as report:
             result = nothing.null(options, report)
         if not shown(options, result.table, as_json(result)):
-            rows = pd.DataFrame(result.findings["scores"])
-            OUT.print(table_of(rows[rows["kind"].isin(nothing.WHOSE)]))
+            OUT.print(table_of(nothing.of_truths(pd.DataFrame(result.findings["scores"]))))
             OUT.print(result.sentence)
             where(result, nothing.NAME)
         return

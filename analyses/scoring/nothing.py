@@ -102,9 +102,9 @@ NULL: dict[str, Callable[[Run], LanguageModel]] = {
 }
 """Networks in which nothing is to be found of a language, each made from one that is right."""
 RIGHT, PLANTED = "right", "planted"
-THERE = (RIGHT, PLANTED)
-"""Networks in which there is something to find: trained ones that are right, and those of known
-wiring."""
+NOTHING = "nothing to find"
+TRUTH = {RIGHT: "right answers", PLANTED: "known wiring"}
+"""What is there in networks of a kind: trained ones that are right, and those of known wiring."""
 
 
 def _beside(run: Run, name: str) -> Path:
@@ -122,11 +122,11 @@ def null(asked: Score, progress: Progress = quiet) -> Answer:
     """One row per network and question: of the asked seeds of each kind, and of twice as many
     trained networks that are right.
 
-    Columns: kind (of ``NULL``, or of ``THERE``), language (of a planted network its
-    program), seed, question, grade, claimed (whether the
-    lab claims anything), alone (whether a claim beats its controls, whatever the network knows),
-    ahead (by how many standard errors the surest one does; NaN without controls or interval),
-    sentence.
+    Columns: run, truth (``NOTHING``, or of ``TRUTH``), kind (of ``NULL``, or "right" or "planted"),
+    language (of a planted network its program), seed, question, grade, claimed (whether the lab
+    claims anything), alone (whether a claim beats its controls, whatever the network knows), ahead
+    (by how many standard errors the surest one does; NaN without controls or interval), says (the
+    answer in short), alone says (the first claim that beats its controls).
     """
     names = [question(name).name for name in asked.questions or usual()]
     first, last = asked.first_seed, asked.first_seed + asked.seeds
@@ -168,22 +168,25 @@ def _answers_of(
     run = _network(language, kind, seed, out)
     rows = []
     for name in names:
-        if (found := _answered(run, question(name))) is None:
+        if (reply := _answered(run, question(name))) is None:
             continue
-        beats = any(claim.grade in CLAIMED for claim in found.claims)
-        ahead = [claim.ahead for claim in found.claims if np.isfinite(claim.ahead)]
-        knows = found.knowledge is None or found.knowledge.is_shown
+        shown = [claim for claim in reply.claims if claim.grade in CLAIMED]
+        ahead = [claim.ahead for claim in reply.claims if np.isfinite(claim.ahead)]
+        knows = reply.knowledge is None or reply.knowledge.is_shown
         rows.append(
             {
+                "run": run.name,
+                "truth": TRUTH.get(kind, NOTHING),
                 "kind": kind,
                 "language": language,
                 "seed": seed,
                 "question": name,
-                "grade": found.verdict.grade,
-                "claimed": knows and beats,
-                "alone": beats,
+                "grade": reply.verdict.grade,
+                "claimed": knows and bool(shown),
+                "alone": bool(shown),
                 "ahead": max(ahead, default=np.nan),
-                "sentence": found.sentence,
+                "says": reply.verdict.short,
+                "alone says": shown[0].short if shown else "",
             }
         )
     return pd.DataFrame(rows)
@@ -203,50 +206,49 @@ def _answered(run: Run, about: Question[Any]) -> Answer | None:
 
 
 def summed_up(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per question, kind of network ("null" is all that have nothing to find) and count:
-    what the lab claims, and what the claims alone would say.
+    """One row per question, group of networks (a truth, or a kind that has nothing to find) and
+    count: what the lab claims, and what the claims alone would say.
 
-    Columns: question, kind, of ("claimed" or "alone"), share, low, high (Wilson), networks, and
-    power (of ``THERE``: the share claimed at the threshold that ``FALSE`` of the null networks
-    pass).
+    Columns: question, networks (the group), of ("claimed" or "alone"), share, low, high (Wilson),
+    count, and power (where there is something to find: the share claimed at the threshold that
+    ``FALSE`` of the networks with nothing to find pass).
     """
     rows = []
     for name, asked in table.groupby("question", sort=False):
-        isnull = ~asked["kind"].isin(THERE)
-        bar = asked.loc[isnull, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
-        kinds = [("null", asked[isnull]), *asked.groupby("kind", sort=False)]
-        for (kind, some), of in product(kinds, ("claimed", "alone")):
+        null = asked["truth"] == NOTHING
+        bar = asked.loc[null, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
+        groups = [*asked.groupby("truth", sort=False), *asked[null].groupby("kind", sort=False)]
+        for (group, some), of in product(groups, ("claimed", "alone")):
             hits, count = int(some[of].sum()), len(some)
-            if not count:
-                continue
             low, high = wilson(hits, count)
-            power = float((some["ahead"] > bar).mean()) if kind in THERE else np.nan
-            about = {"question": name, "kind": kind, "of": of, "share": hits / count}
-            rows.append(about | {"low": low, "high": high, "networks": count, "power": power})
+            power = float((some["ahead"] > bar).mean()) if group in TRUTH.values() else np.nan
+            about = {"question": name, "networks": group, "of": of, "share": hits / count}
+            rows.append(about | {"low": low, "high": high, "count": count, "power": power})
     return pd.DataFrame(rows)
 
 
-WHOSE = {"null": "nothing to find", RIGHT: "right answers", PLANTED: "known wiring"}
+def of_truths(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``summed_up`` of all networks with the same truth."""
+    return summary[summary["networks"].isin([NOTHING, *TRUTH.values()])]
 
 
 def sentences(summary: pd.DataFrame) -> Iterator[str]:
     """A sentence per question."""
-    claimed = summary[(summary["of"] == "claimed") & summary["kind"].isin(WHOSE)]
+    claimed = of_truths(summary[summary["of"] == "claimed"])
     for name, rows in claimed.groupby("question", sort=False):
         parts = [
-            f"{row.share:.0%}{brackets(row.low, row.high, '.0%')} of {row.networks} networks with "
-            f"{WHOSE[row.kind]}"
-            for row in rows.itertuples()
+            f"{row.share:.0%}{brackets(row.low, row.high, '.0%')} of {row.count} networks with "
+            f"{row.networks}"
+            for row in rows.to_records()
         ]
         yield f"{name} claims something of {' and of '.join(parts)}."
 
 
 def _chart(summary: pd.DataFrame) -> ChartType:
     """The share of networks of which something is claimed, by question."""
-    shown = summary[summary["kind"].isin(WHOSE)]
     x = share(alt.X, "share", "networks of which something is claimed")
     y = alt.Y("question:N", sort=None, title=None)
-    tips = ["question", "kind", *figures("share", "low", "high"), "networks"]
-    color = alt.Color("kind:N", title=None).legend(orient="top")
-    marks = points(shown, x, y, tips, color, step=30, yOffset="kind:N")
+    tips = ["question", "networks", *figures("share", "low", "high"), "count"]
+    color = alt.Color("networks:N", title=None).legend(orient="top")
+    marks = points(of_truths(summary), x, y, tips, color, step=30, yOffset="networks:N")
     return marks.properties(width=280).facet(column=alt.Column("of:N", title=None))

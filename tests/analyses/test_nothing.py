@@ -15,7 +15,16 @@ from conftest import without_pictures
 from analyses.command_line.app import main
 from analyses.options.plants import Score
 from analyses.scoring import nothing
-from analyses.scoring.nothing import NULL, PLANTED, RIGHT, null, sentences, summed_up
+from analyses.scoring.nothing import (
+    NOTHING,
+    NULL,
+    PLANTED,
+    RIGHT,
+    TRUTH,
+    null,
+    sentences,
+    summed_up,
+)
 from models.runs.run import Run
 
 
@@ -62,19 +71,21 @@ def test_a_permuted_network_reads_other_symbols(tmp_path: Path) -> None:
 
 def test_false_and_right_claims_are_counted_over_networks() -> None:
     rows = [
-        {"question": "q", "kind": kind, "claimed": claimed, "alone": alone, "ahead": ahead}
-        for kind, claimed, alone, ahead in [
-            *[("one step", False, i < 5, float(i < 5) * 3) for i in range(20)],
-            *[(RIGHT, True, True, ahead) for ahead in (1.0, 2.9, 3.5, 9.0)],
+        {"question": "q", "truth": truth, "kind": kind, "claimed": claimed}
+        | {"alone": alone, "ahead": ahead}
+        for truth, kind, claimed, alone, ahead in [
+            *[(NOTHING, "one step", False, i < 5, float(i < 5) * 3) for i in range(20)],
+            *[(TRUTH[RIGHT], RIGHT, True, True, ahead) for ahead in (1.0, 2.9, 3.5, 9.0)],
         ]
     ]
-    table = summed_up(pd.DataFrame(rows)).set_index(["kind", "of"])
-    assert table.loc[("null", "claimed"), "share"] == 0
-    assert table.loc[("null", "alone"), ["share", "networks"]].tolist() == [0.25, 20]
-    assert table.loc[("null", "alone"), "high"] == pytest.approx(0.469, abs=1e-3)  # Wilson's
-    assert table.loc[(RIGHT, "claimed"), "power"] == 0.5  # two of four lie beyond 3
+    summary = summed_up(pd.DataFrame(rows))
+    table = summary.set_index(["networks", "of"])
+    assert table.loc[(NOTHING, "claimed"), "share"] == 0
+    assert table.loc[(NOTHING, "alone"), ["share", "count"]].tolist() == [0.25, 20]
+    assert table.loc[(NOTHING, "alone"), "high"] == pytest.approx(0.469, abs=1e-3)  # Wilson's
+    assert table.loc[("right answers", "claimed"), "power"] == 0.5  # two of four lie beyond 3
     assert np.isnan(table.loc[("one step", "alone"), "power"])
-    assert list(sentences(table.reset_index())) == [
+    assert list(sentences(summary)) == [
         "q claims something of 0% [0%, 16%] of 20 networks with nothing to find and of 100% "
         "[51%, 100%] of 4 networks with right answers."
     ]
