@@ -12,6 +12,7 @@ from typing import Any
 from analyses.answers import Answer, Question, answer, question
 from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, table_of, titled
 from analyses.options.shared import Asks
+from analyses.track_record import track_record
 from models.runs.run import Run
 
 
@@ -35,7 +36,8 @@ def _from_arguments(name: str, args: Sequence[str]) -> None:
 def ask(run: Run, name: str, options: Any, how: Asks) -> None:
     """Answers one question and says where the table and the figure lie."""
     result, kept = answered(run, name, options, how)
-    if shown(how, result.table, as_json(result)):
+    content = as_json(result) | {"track_record": track_record(name)}
+    if shown(how, result.table, content):
         return
     note = " (kept from before; --again answers afresh)" if kept else ""
     for title, table in question(name).shown(result).items():

@@ -19,6 +19,7 @@ from analyses.charts.accuracy import training_charts
 from analyses.claims import Grade
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import wide
+from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.glossary import explained
 from dashboard.listing import over_siblings
@@ -81,6 +82,8 @@ def judged(name: str, result: Answer) -> None:
         st.markdown(text(verdict.short))
     st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
     st.caption(text(verdict.why))
+    if record := track_record(name):
+        st.caption(text(record))
     if result.sentence != verdict.short:
         with st.expander("The answer in full"):
             st.markdown(text(result.sentence))

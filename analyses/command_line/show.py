@@ -18,6 +18,7 @@ from analyses.registry import entry, registered, usual
 from analyses.reports.code import command_of
 from analyses.script import as_json, where
 from analyses.studies import scaling as laws_of
+from analyses.track_record import track_record
 from models.base import hook_table
 from models.errors import UserError, lab
 from models.runs.run import Run
@@ -88,7 +89,8 @@ def _show_all(run: Run, options: Shows) -> None:
     for name, answer in answers.items():
         OUT.print(titled(name, f": {answer.sentence}"))
         weighed = answer.verdict
-        OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
+        reasons = f"  {weighed.grade}: {weighed.why} {track_record(name)}"
+        OUT.print(reasons.rstrip(), style="dim")
     missing = ", ".join(name for name in usual() if name not in answers)
     if missing:
         OUT.print(f"not asked yet: {missing}", style="dim")

@@ -16,6 +16,7 @@ from analyses.answer_files import Kept
 from analyses.answers import Answers, Progress, asked_with, question, quiet, render
 from analyses.registry import registered
 from analyses.reports.code import command_of
+from analyses.track_record import track_record
 from models.runs.run import Run
 
 MOST = 50
@@ -84,6 +85,7 @@ def _answer(run: Run, name: str, kept: Kept) -> dict[str, Any] | None:
         "short": weighed.short,
         "grade": weighed.grade,
         "why": weighed.why,
+        "record": track_record(name),
         "sentence": answer.sentence,
         "asked_with": asked_with(name, answer.arguments),
         "asked_at": kept.record.asked_at,

@@ -25,6 +25,8 @@ from analyses.scoring.nothing import (
     sentences,
     summed_up,
 )
+from analyses.studies.findings.tables import load
+from analyses.track_record import FILE, track_record
 from models.runs.run import Run
 
 
@@ -105,3 +107,24 @@ def test_what_does_not_go_together_is_refused(
     assert main(["score", *options, "--out", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_record_of_a_question_is_what_the_kept_table_counts() -> None:
+    table = load(Path("docs"), "null").rows
+    counts = of_truths(summed_up(table)).query("of == 'claimed'")
+    counts["claimed"] = (counts["share"] * counts["count"]).round().astype(int)
+    written = counts[["question", "networks", "claimed", "count"]].to_csv(index=False)
+    assert FILE.read_text(encoding="utf-8") == written, written
+
+
+def test_a_record_is_told_beside_the_grade(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"question": "q", "networks": networks, "claimed": claimed, "count": count}
+        for networks, claimed, count in [(NOTHING, 3, 100), (TRUTH[RIGHT], 20, 40)]
+    ]
+    monkeypatch.setattr("analyses.track_record._rows", lambda: rows)
+    assert track_record("q") == (
+        "On trial this question claimed something of 3% [1%, 8%] of 100 networks with nothing to "
+        "find, of 50% [35%, 65%] of 40 networks with right answers."
+    )
+    assert track_record("another") == ""
