@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 
 from analyses.command_line.arguments import productions
@@ -10,8 +12,9 @@ from analyses.jobs.trained import finish
 from analyses.lectures import tokens as of_tokens
 from analyses.lectures.truth import reader_of, rule_in_words
 from analyses.options.commands import Finetune, Languages, Resume, Train
+from models.config import TrainConfig
 from models.errors import UserError, lab
-from models.languages import LANGUAGES, FormalLanguage, language
+from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.plants.record import read_plan
 from models.runs.files import locked
@@ -96,17 +99,25 @@ def train(options: Train) -> None:
     """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
     config = options.config
     choose_device(options.device)
-    if options.corpus is not None:
-        validation_sample(corpus_of(options.corpus, config), config)
+    _check_corpus(options.corpus, config)
     _go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+
+
+def _check_corpus(path: Path | None, config: TrainConfig) -> None:
+    """Refuses a corpus that cannot be trained on; says what its file was taken for."""
+    if path is None:
+        return
+    corpus = corpus_of(path, config)
+    validation_sample(corpus, config)
+    if isinstance(corpus, LabelledCorpus) and corpus.shape:
+        OUT.print(f"{path}: {corpus.shape}", markup=False, soft_wrap=True)
 
 
 def finetune(options: Finetune) -> None:
     """Train from the weights of another run."""
     config, parent = options.config, Run(options.start)
     choose_device(options.device)
-    if options.corpus is not None:
-        validation_sample(corpus_of(options.corpus, config), config)
+    _check_corpus(options.corpus, config)
     path = options.out / run_name(config)
     _go(Run.create(path, config, options.corpus, parent), options.device)
 

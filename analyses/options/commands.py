@@ -68,7 +68,8 @@ class Train(Trains):
     With another recipe than the plain one it is OUT/LANGUAGE-RECIPE-sSEED.
 
     Attributes:
-        corpus: a file of lines, label <tab> words, to train on instead of a language.
+        corpus: a file of labelled lines to train on instead of a language: label <tab> words, CSV,
+            JSON lines, fastText, Abbadingo; of pairs: source <tab> target.
         out: the folder of all runs.
     """
 

@@ -38,7 +38,8 @@ class Discover(Shows, Trains):
     in AT&T form, see lab rule FILE.att --help.
 
     Attributes:
-        lines: a file of lines, label <tab> words. There are two labels, of any name.
+        lines: a file of labelled lines: label <tab> words, CSV, JSON lines, fastText, Abbadingo.
+            There are two labels, of any name.
         out: the folder of all runs.
         name: the name of the corpus, which its runs and its folder bear; by default the file's.
         accepted: the label whose lines the rule describes; by default the label of the first line.

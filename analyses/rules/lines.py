@@ -36,7 +36,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; not two
             labels; too few lines.
     """
-    labels, words = read_lines(path, LONGEST)
+    labels, words, shape = read_lines(path, LONGEST)
     if len(words) > MOST_LINES:
         raise UserError(f"{path} has {len(words)} lines: draw {MOST_LINES} of them at most")
     names = list(dict.fromkeys(labels))
@@ -45,7 +45,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     if len(names) != 2:
         listing = ", ".join(names[:4]) or "no line"
         raise UserError(f"{path}: found {len(names)} label(s) ({listing}): exactly two are needed")
-    notes: list[str] = []
+    notes = [shape] if shape else []
     labels, words = once(labels, words, notes)
     words = fewer_words(words, np.array(labels) == names[0], notes)
     if len(words) < FEWEST or len(set(labels)) != 2:

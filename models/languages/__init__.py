@@ -1,6 +1,6 @@
 """Languages whose truth is known."""
 
-from models.languages.corpus import HEADERS, SPLITS, LabelledCorpus, read_lines
+from models.languages.corpus import SPLITS, LabelledCorpus, read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
@@ -38,7 +38,6 @@ __all__ = [
     "END",
     "END_ID",
     "FIRST_SYMBOL_ID",
-    "HEADERS",
     "LANGUAGES",
     "SPLITS",
     "TABLE_1",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,10 +22,10 @@ from models.languages.language import (
     Split,
     VariableKind,
 )
+from models.languages.shapes import HEADERS, labelled, paired, unquoted
 from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
-from models.reading import read_text
+from models.reading import one_form, read_bytes, read_text
 
-HEADERS = {"label", "column", "group", "class"}
 SPLITS = get_args(Split)
 
 
@@ -34,8 +36,20 @@ MOST_WORDS = 2000
 """The most different words: a model weighs every word at every position."""
 
 
-def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]]:
-    """The labels and words of a file of lines ``label <tab> words``.
+class Lines(NamedTuple):
+    """Labelled lines of a file.
+
+    Attributes:
+        shape: what the file was taken for, in a sentence; "" for label, tab, words.
+    """
+
+    labels: list[str]
+    words: list[Word]
+    shape: str
+
+
+def read_lines(path: Path, longest: int = 10_000) -> Lines:
+    """The labels and words of a file of lines ``label <tab> words``, or of a shape of ``shapes``.
 
     A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
     line has it as its label.
@@ -44,13 +58,17 @@ def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]
         longest: the most words in a line.
 
     Raises:
-        UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
+        UserError: the file cannot be read or is too large, is no text, or a line is malformed.
     """
-    return read_columns(path, ("label", "words"), HEADERS, longest)
-
-
-QUOTED = re.compile('"((?:[^"]|"")*)"')
-"""A text that a program has put in quotes."""
+    layout = "label, tab, words"
+    text, encoding = _text(path, f"give a file of lines, {layout}")
+    lines = _split(text)
+    cells, shape = labelled(lines, str(path)) or (None, "")
+    if cells is None:
+        labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest)
+    else:
+        labels, words = _cells(list(enumerate(cells, 1)), path, ("label", "words"), longest)
+    return Lines(labels, words, "; ".join(filter(None, (shape, encoding))))
 
 
 def read_columns(
@@ -65,14 +83,47 @@ def read_columns(
         longest: the most words after a tab.
 
     Raises:
-        UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
+        UserError: the file cannot be read or is too large, is no text, or a line is malformed.
     """
-    left, right = columns
-    layout = f"{left}, tab, {right}"
-    text = read_text(path, f"give a file of lines, {layout}", MOST_BYTES)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    firsts, words = [], []
-    lines = _unquoted(text.removesuffix("\n").split("\n")) if text else []
+    text, _ = _text(path, f"give a file of lines, {columns[0]}, tab, {columns[1]}")
+    lines = _split(text)
+    if (pairs := paired(lines)) is not None:
+        return _cells(list(enumerate(pairs, 1)), path, columns, longest)
+    return _columns(lines, path, columns, headers, longest)
+
+
+def _text(path: Path, cure: str) -> tuple[str, str]:
+    """The text of a file, and a note on its encoding; "" for UTF-8."""
+    content = read_bytes(path, cure, MOST_BYTES)
+    wide = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    with suppress(UnicodeDecodeError):
+        if wide:
+            return one_form(content.decode("utf-16")), "in UTF-16"
+    try:
+        return read_text(path, cure, MOST_BYTES), ""
+    except UserError:
+        # Bytes that no text of Western Europe has are those of another kind of file.
+        if wide or re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", content):
+            raise
+        return one_form(content.decode("latin-1")), "in Latin-1, since it is not UTF-8"
+
+
+def _split(text: str) -> list[str]:
+    """The lines of a text, without blank ones at its end."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return list(unquoted(lines))
+
+
+def _columns(
+    lines: Sequence[str],
+    path: Path,
+    columns: tuple[str, str],
+    headers: Collection[str],
+    longest: int,
+) -> tuple[list[str], list[Word]]:
+    layout = ", tab, ".join(columns)
     first, *heads = (line.split("\t")[0].strip(' "') for line in lines or [""])
     start = int(first.lower() in headers and first not in heads)
     for number, line in enumerate(lines[start:], start + 1):
@@ -84,27 +135,26 @@ def read_columns(
                 f"{where}: expected one tab, found {line.count(chr(9))}: write {layout}"
             )
     cells = zip(*(line.split("\t") for line in lines[start:]), strict=True)
-    pairs = zip(*(_unquoted(column) for column in cells), strict=True)
-    for number, (before, rest) in enumerate(pairs, start + 1):
-        where = f"{path}, line {number}"
+    pairs = zip(*(unquoted(column) for column in cells), strict=True)
+    return _cells(list(enumerate(pairs, start + 1)), path, columns, longest)
+
+
+def _cells(
+    pairs: Iterable[tuple[int, tuple[str, ...]]], path: Path, columns: tuple[str, str], longest: int
+) -> tuple[list[str], list[Word]]:
+    """The two cells of each numbered line, the second one as words."""
+    firsts, words = [], []
+    for number, (before, rest) in pairs:
+        where, (left, right) = f"{path}, line {number}", columns
         if not before.strip() or not rest.split():
-            raise UserError(f"{where}: the {left} or the {right} are missing: write {layout}")
+            raise UserError(
+                f"{where}: the {left} or the {right} are missing: write {left}, tab, {right}"
+            )
         if len(rest.split()) > longest:
             raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
         firsts.append(before.strip())
         words.append(tuple(rest.split()))
     return firsts, words
-
-
-def _unquoted(cells: Sequence[str]) -> Sequence[str]:
-    """The texts without the quotes of a program: R puts them around all, Excel around those with a
-    comma or a quote, and around a line whose tab it took for a letter."""
-    inside = [match[1] if (match := QUOTED.fullmatch(cell)) else None for cell in cells]
-    pairs = list(zip(cells, inside, strict=True))
-    quoted = [bool(re.search('[,"]', cell if text is None else text)) for cell, text in pairs]
-    if None not in inside or quoted == [text is not None for text in inside]:
-        return [cell if text is None else text.replace('""', '"') for cell, text in pairs]
-    return cells
 
 
 def _without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
@@ -151,6 +201,8 @@ class LabelledCorpus(Language):
     chomsky: ChomskyType = "finite sample"
     default_objective: str = "verdict"
     rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
+    shape = ""
+    """What its file was taken for, in a sentence; "" for label, tab, words."""
 
     def __init__(
         self, name: str, labels: Sequence[str], words: Sequence[Word], rare: int = 0
@@ -204,7 +256,10 @@ class LabelledCorpus(Language):
         Raises:
             UserError: the file cannot be read, or it is malformed.
         """
-        return cls(name or path.stem, *read_lines(path), rare)
+        labels, words, shape = read_lines(path)
+        corpus = cls(name or path.stem, labels, words, rare)
+        corpus.shape = shape
+        return corpus
 
     # -- the truth, as far as it is known -------------------------------------------------------
 

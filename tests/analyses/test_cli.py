@@ -278,7 +278,7 @@ def test_mistakes_about_a_run(
         (b"A\tx y\n\nB\ty\n", "line 2: the line is empty"),
         (b"A\tx y\nA\ty\n", "found 1 label(s)"),
         (b"A\tx\nB\ty\nC\tz\n", "found 3 label(s)"),
-        (b"A\tx\nB\t\xff\xfe\n", "not UTF-8"),
+        (b"A\tx\nB\t\xff\0\n", "not UTF-8"),
         (b"A\tx y\nB\tx y\n", "has both labels"),
         (b"", "found 0 label(s)"),
     ],

@@ -45,6 +45,7 @@ STUDIES: dict[Study, str] = {
     "automata": "automata by their class",
 }
 NEW = "A new corpus"
+ENDINGS = ["tsv", "txt", "csv", "json", "jsonl"]
 
 
 def show() -> None:
@@ -103,7 +104,7 @@ def _studies() -> None:
 def _new_corpus() -> None:
     """A file of the user's own, or the printed lines."""
     st.markdown(says("discover: upload", most=f"{MOST_LINES:,}", size=MOST_BYTES // 2**20))
-    upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
+    upload = st.file_uploader("Lines", ENDINGS, max_upload_size=MOST_BYTES // 2**20)
     printed = st.button("Take the 26 printed lines of the lecture")
     if printed:
         content, file = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed.tsv"

@@ -1,0 +1,256 @@
+"""Labelled lines in the shapes that people have them in, read as one: a label and words.
+
+A file of lines ``label <tab> words`` is read as it stands. Any other shape is told in a sentence.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from models.errors import UserError
+
+LABELS = (
+    *("label", "gold_label", "class", "group", "column", "target", "category", "acceptability"),
+    *("grammatical", "accepted"),
+)
+HEADERS = {"label", "column", "group", "class"}
+"""Names of the label in a file of label, tab, words: such a file is read without a word."""
+TEXTS = ("words", "text", "sentence", "line", "string", "sequence", "word", "tokens")
+"""Names of columns, as public corpora have them; the first that is there counts."""
+PAIR = ("sentence_good", "sentence_bad")
+"""The columns of minimal pairs (BLiMP): a right sentence beside a wrong one."""
+STARS = {"", "*", "**", "?", "??", "*?", "?*"}
+"""The third column of acceptability files (CoLA): what the author of a sentence put before it."""
+FASTTEXT = "__label__"
+COLUMNS = (
+    *("lines with a tab", "columns with commas between them"),
+    *("columns with semicolons between them", "columns whose last ones are empty"),
+    "an acceptability file of four columns",
+)
+"""Shapes in which it must be told which column holds what."""
+IN_OUT = re.compile(r"IN:(.*?)OUT:(.*)")
+"""A line of SCAN: commands and what to do."""
+QUOTED = re.compile('"((?:[^"]|"")*)"')
+"""A text that a program has put in quotes."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of a file.
+
+    Attributes:
+        shape: what the file was taken for, as a noun.
+        rows: rows of cells, all of one length.
+        names: the names of the columns; empty where the file does not name them.
+        label, words: the columns of the label and of the words; -1 as long as nobody knows.
+    """
+
+    shape: str
+    rows: Sequence[Sequence[str]]
+    names: Sequence[str] = ()
+    label: int = -1
+    words: int = -1
+
+    def cells(self, column: int) -> list[str]:
+        """The cells of a column, without blanks around them."""
+        return [row[column].strip() for row in self.rows]
+
+
+def labelled(lines: Sequence[str], where: str) -> tuple[list[tuple[str, str]], str] | None:
+    """Labels and texts of the lines of a file, and a sentence on what the file was taken for; None
+    where it is a file of label, tab, words, or nothing that is known.
+
+    Raises:
+        UserError: the shape is known, and a line does not fit it; or nothing tells which columns
+            hold label and words.
+    """
+    if not lines:
+        return None
+    _refuse_others(lines, where)
+    for read in (_objects, _fasttext, _abbadingo, _separated):
+        if (table := read(lines, where)) is not None:
+            break
+    else:
+        return None
+    table = table if table.label >= 0 else _with_columns(table, where)
+    labels, texts = table.cells(table.label), table.cells(table.words)
+    letters = _are_glued(texts)
+    usual = not table.names or table.names[0] in HEADERS
+    plain = table.shape == COLUMNS[0] and table.label == 0 and usual
+    if plain and not letters:
+        return None
+    if letters:
+        texts = [" ".join(text) for text in texts]
+    told = f"read as {table.shape}"
+    if table.names:
+        told += f": label = {table.names[table.label]}, words = {table.names[table.words]}"
+    elif table.shape in COLUMNS:
+        told += f": label in column {table.label + 1}, words in column {table.words + 1}"
+    if letters:
+        told += "; letters are written together, and each is a symbol"
+    return list(zip(labels, texts, strict=True)), told
+
+
+def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
+    """Sources and targets of lines of IN and OUT (SCAN), or of source, target and kind (COGS); None
+    where the lines are neither."""
+    if lines and all(map(IN_OUT.fullmatch, lines)):
+        return [(match[1], match[2]) for line in lines if (match := IN_OUT.fullmatch(line))]
+    rows = [line.split("\t") for line in lines]
+    return [(row[0], row[1]) for row in rows] if {*map(len, rows)} == {3} else None
+
+
+def _refuse_others(lines: Sequence[str], where: str) -> None:
+    """Raises UserError for shapes that hold no labels."""
+    if lines and all(map(IN_OUT.fullmatch, lines)):
+        raise UserError(
+            f"{where} has pairs of IN and OUT, and no labels: train on them with "
+            "--objective sequence-to-sequence"
+        )
+    cells = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    if cells and all(len(row) == 10 and row[0][:1].isdecimal() for row in cells):
+        raise UserError(
+            f"{where} is a treebank (CoNLL-U): its words have tags and heads, and its lines no "
+            "labels: write label, tab, words"
+        )
+
+
+def unquoted(cells: Sequence[str]) -> Sequence[str]:
+    """The texts without the quotes of a program: R puts them around all, Excel around those with a
+    comma or a quote, and around a line whose tab it took for a letter."""
+    inside = [match[1] if (match := QUOTED.fullmatch(cell)) else None for cell in cells]
+    pairs = list(zip(cells, inside, strict=True))
+    quoted = [bool(re.search('[,"]', cell if text is None else text)) for cell, text in pairs]
+    if None not in inside or quoted == [text is not None for text in inside]:
+        return [cell if text is None else text.replace('""', '"') for cell, text in pairs]
+    return cells
+
+
+# -- one function a shape -------------------------------------------------------------------------
+
+
+def _objects(lines: Sequence[str], where: str) -> Table | None:
+    if not lines[0].lstrip().startswith("{"):
+        return None
+    objects = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise UserError(f"{where}, line {number}: no JSON object: write one a line")
+        objects.append({str(name): _cell(value) for name, value in row.items()})
+    names = list(objects[0])
+    if set(PAIR) <= set(names):
+        rows = [(kind[9:], row.get(kind, "")) for row in objects for kind in PAIR]
+        return Table("minimal pairs, two labelled lines each", rows, (), 0, 1)
+    for number, row in enumerate(objects, 1):
+        if missing := [name for name in names if name not in row]:
+            raise UserError(f"{where}, line {number}: {missing[0]} is missing: line 1 has it")
+    rows = [[row[name] for name in names] for row in objects]
+    return Table("JSON, an object a line", rows, names)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _fasttext(lines: Sequence[str], where: str) -> Table | None:
+    if not all(line.startswith(FASTTEXT) for line in lines):
+        return None
+    rows = [line.removeprefix(FASTTEXT).partition(" ")[::2] for line in lines]
+    if any(text.startswith(FASTTEXT) for _, text in rows):
+        raise UserError(f"{where}: a line has two labels of fastText: leave one")
+    return Table("lines of fastText", rows, (), 0, 1)
+
+
+def _abbadingo(lines: Sequence[str], where: str) -> Table | None:
+    head = [int(word) if word.isdecimal() else -1 for word in lines[0].split()]
+    rows = [line.split() for line in lines[1:]]
+    if len(head) != 2 or min(head) < 0 or not rows or any(len(row) < 2 for row in rows):
+        return None
+    if len(rows) != head[0]:
+        raise UserError(f"{where}: its first line says {head[0]} lines, and {len(rows)} follow")
+    for number, (_, size, *symbols) in enumerate(rows, 2):
+        if size != str(len(symbols)):
+            raise UserError(
+                f"{where}, line {number}: it says {size} symbols, and has {len(symbols)}"
+            )
+    cells = [(label, " ".join(symbols)) for label, _, *symbols in rows]
+    return Table("lines of Abbadingo", cells, (), 0, 1)
+
+
+def _separated(lines: Sequence[str], where: str) -> Table | None:
+    """Columns with tabs, commas or semicolons between them."""
+    table, rows = None, list[Sequence[str]]()
+    if "\t" in lines[0]:
+        rows = [line.split("\t") for line in unquoted(lines)]
+        if len({len(row) for row in rows}) == 1:
+            columns = [unquoted(column) for column in zip(*rows, strict=True)]
+            table = Table(COLUMNS[0], list(zip(*columns, strict=True)))
+    else:
+        for mark, shape in ((",", COLUMNS[1]), (";", COLUMNS[2])):
+            try:
+                rows = list(csv.reader(lines, delimiter=mark, strict=True))
+            except csv.Error:
+                continue
+            if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
+                table = Table(shape, rows)
+                break
+    if table is None:
+        return None
+    rows = list(table.rows)
+    while len(rows[0]) > 2 and not any(row[-1].strip() for row in rows):
+        rows = [row[:-1] for row in rows]
+        table = replace(table, shape=COLUMNS[3])
+    names = [cell.strip().lower() for cell in rows[0]]
+    known = [at for at, name in enumerate(names) if name in LABELS or name in TEXTS]
+    alone = all(row[at].strip().lower() != names[at] for at in known for row in rows[1:])
+    if known and alone:
+        return replace(table, rows=rows[1:], names=names)
+    return replace(table, rows=rows)
+
+
+# -- which columns --------------------------------------------------------------------------------
+
+
+def _with_columns(table: Table, where: str) -> Table:
+    """The table with the columns of label and words, by their names or by what stands in them."""
+    count = len(table.names or table.rows[0])
+    label, words = (
+        next((table.names.index(name) for name in known if name in table.names), -1)
+        for known in (LABELS, TEXTS)
+    )
+    if label < 0 and words < 0 and count == 4 and set(table.cells(2)) <= STARS:
+        return replace(table, shape=COLUMNS[4], label=1, words=3)
+    if count == 2 and (label < 0 or words < 0):
+        if label < 0 and words < 0:
+            label = int(_is_label(table.cells(1)) and not _is_label(table.cells(0)))
+        label = 1 - words if label < 0 else label
+        words = 1 - label
+    if label < 0 or words < 0:
+        listing = f": {', '.join(table.names)}" if table.names else ", without names"
+        raise UserError(
+            f"{where} has {count} columns{listing}: name two of them label and words in its first "
+            "line"
+        )
+    return replace(table, label=label, words=words)
+
+
+def _is_label(cells: Sequence[str]) -> bool:
+    """Few different single words, each in several lines."""
+    return not any(" " in cell for cell in cells) and len(set(cells)) <= max(2, len(cells) // 4)
+
+
+def _are_glued(texts: Sequence[str]) -> bool:
+    """Letters of formal-language sets, written together: single words, nearly all different."""
+    if any(len(text.split()) > 1 for text in texts):
+        return False
+    return len(set(texts)) > len(texts) / 2 and sum(map(len, texts)) >= 3 * len(texts)
