@@ -152,8 +152,8 @@ def _objects(lines: Sequence[str], where: str) -> Table | None:
     for number, row in enumerate(objects, 1):
         if missing := [name for name in names if name not in row]:
             raise UserError(f"{where}, line {number}: {missing[0]} is missing: line 1 has it")
-    rows = [[row[name] for name in names] for row in objects]
-    return Table("JSON, an object a line", rows, names)
+    cells = [[row[name] for name in names] for row in objects]
+    return Table("JSON, an object a line", cells, names)
 
 
 def _cell(value: object) -> str:
