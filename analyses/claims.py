@@ -76,18 +76,22 @@ class Claim:
     @property
     def grade(self) -> Grade:
         """How far the finding can be believed."""
-        if self.unweighed or self.low is None or self.high is None or self.strongest is None:
+        if self.unweighed or self.value is None or self.strongest is None:
             return "not weighed"
+        known = self.low is not None and self.high is not None
+        end = (self.high if self.less else self.low) if known else self.value
         control = self.controls[self.strongest]
-        if not (self.high < control if self.less else self.low > control):
+        if end is None or not (end < control if self.less else end > control):
             return "no better than its controls"
+        if not known:  # it is beyond its controls, but nobody knows how surely
+            return "not weighed"
         return "fragile" if self.doubts else "holds"
 
     @property
     def ahead(self) -> float:
         """By how many standard errors it lies beyond its strongest control; NaN where it cannot be
         weighed. The error is that of a normal distribution with this interval."""
-        if self.grade == "not weighed":
+        if self.grade == "not weighed" or self.low is None:
             return float("nan")
         value, low, high = (x or 0.0 for x in (self.value, self.low, self.high))
         gap = (value - self.controls[self.strongest or ""]) * (-1 if self.less else 1)
@@ -130,7 +134,7 @@ class Claim:
         beside = ", ".join(f"{k} {value:{self.form}}" for k, value in self.controls.items())
         parts = [f"on {self.n:,} {self.unit}{how}{'; ' if beside else ''}{beside}.", *self.doubts]
         reason = self.unweighed
-        if not reason and self.grade == "not weighed":
+        if not reason and (self.strongest is None or self.low is None):
             reason = "There is no control." if self.strongest is None else "There is no interval."
         return " ".join(part for part in (*parts, reason, *self.notes) if part)
 

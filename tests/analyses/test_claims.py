@@ -42,6 +42,8 @@ CLAIM = Claim("Probes read it with {}", 0.9, 0.8, 0.95, 40, "words", "bootstrap"
         ({"less": True, "controls": {"untrained": 0.99, "random": 0.9}},
          "no better than its controls"),
         ({"low": None, "high": None}, "not weighed"),
+        ({"low": None, "high": None, "controls": {"untrained": 0.9}},
+         "no better than its controls"),
         ({"low": np.nan, "high": np.nan}, "not weighed"),
         ({"controls": {}}, "not weighed"),
         ({"controls": {"none": np.nan}}, "not weighed"),

@@ -181,7 +181,7 @@ def of_heads(
         ({"untrained": 0.35}, [NO, HOLDS]),
         ({"by": ("mean", "zero")}, [FRAGILE, HOLDS]),
         ({"one": 0.12}, [NO, HOLDS]),  # less than 5% is nothing that counts
-        ({"typed": 0.45}, [HOLDS, FRAGILE]),  # no clear type
+        ({"typed": 0.45}, [HOLDS, NO]),  # no clear type
         ({"even": 0.75}, [HOLDS, NO]),
         ({"even": 0.9}, [HOLDS]),  # no head is beyond even attention on the words that choose
         ({"pair": 0.3}, [HOLDS, HOLDS, HOLDS]),

@@ -139,6 +139,8 @@ def _claims(answer: Answer) -> list[Claim]:
     circuit, untrained = findings["circuit"], findings["untrained"]
     size, least = len(circuit["edges"]), len(untrained["edges"])
     controls = {"as many random edges": findings["random"]}
+    if findings["random"] < 0:  # to keep more than they do is then to keep nothing
+        controls["no edge"] = 0.0
     if least <= size:
         controls[f"the untrained network's own {least} edges"] = untrained["faithfulness"]
     doubts = []
@@ -160,7 +162,7 @@ def _claims(answer: Answer) -> list[Claim]:
             ".0%",
             doubts=doubts,
             notes=[
-                f"Ranked by {findings['scores']}; knocked out, they take away "
+                f"The ranking is that of {findings['scores']}; knocked out, they take away "
                 f"{circuit['completeness']:.0%}, and denoised, they restore "
                 f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges."
             ],

@@ -271,8 +271,9 @@ def _typed(table: pd.DataFrame) -> Claim | None:
     return _judged(
         row,
         f"{row['part']} pays {{}} of its attention to {at}, where there is one",
-        {"even attention": row["uniform"], "the untrained network's head for this": other["value"]},
-        [f"Less than {CLEAR:.0%} is no clear type."] if row["value"] < CLEAR else [],
+        {"even attention": row["uniform"], "the untrained network's head for this": other["value"]}
+        | {"a clear type": CLEAR},
+        [],
         [f"That is {row['share']:.0%} of all its attention. It need not matter."],
     )
 

@@ -112,7 +112,7 @@ def _claims(answer: Answer) -> list[Claim]:
         *weighted_sum(*((1 / len(sides), side) for side in sides)),
         count,
         "words that were not asked before",
-        "Wilson's intervals of both verdicts, put together",
+        "accepted and rejected words weigh the same; Wilson's intervals, put together",
         {"always the same answer": 1 / len(sides)},
         ".1%",
         doubts=doubts,
