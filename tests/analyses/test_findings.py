@@ -364,6 +364,21 @@ def test_a_tested_difference_is_told_with_its_p(docs: Path) -> None:
         found.p()
 
 
+def test_a_difference_is_taken_seed_by_seed(docs: Path) -> None:
+    told = load(docs, "told").where(model="trained")
+    one, two = told.where(examples=1), told.where(examples=2)
+    assert two.ahead(one, "accuracy", unit="run") == "10 points [-15, 35]"
+    assert one.ahead(two, "accuracy", "plain", unit="run") == "-0.10 [-0.35, 0.15]"
+    named = Table("named", told.origin, told.rows.assign(run="net-" + told.rows["run"]))
+    assert (
+        named.where(examples=2).ahead(named.where(examples=1), "accuracy").startswith("10 points")
+    )
+    assert two.ahead(two, "accuracy", unit="run") == "0 points"
+    fewer = Table("fewer", told.origin, one.rows.iloc[:2])
+    with pytest.raises(UserError, match="has another run for accuracy"):
+        two.ahead(fewer, "accuracy", unit="run")
+
+
 def test_numbers_over_seeds_stand_side_by_side(docs: Path) -> None:
     rows = [
         {"group": name, "variable": model, "of": of, "mean": mean, "low": mean, "high": mean}

@@ -27,7 +27,7 @@ from analyses.answer_files import RESULTS, Record, newest, seal
 from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
 from analyses.source import commit
-from interp.statistics import seeds_interval
+from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError, lab
 from models.reading import read_bytes
 from models.runs.files import as_json, write_bytes
@@ -130,6 +130,20 @@ class Table:
             raise UserError(f"{column} of {self.name} differs by {unit}: correct the template")
         return with_interval(mean, float("nan"), float("nan"), style)
 
+    def ahead(self, other: Table, column: str, style: str = "share", unit: str = "seed") -> str:
+        """The means of these rows less those of others, seed by seed or unit by unit: 12 points
+        [3, 21]. Student's 95% interval, for shares within their range; none where all differences
+        are alike. Raises UserError where the units are not the same ones."""
+        here, there = (_by_unit(table.rows, column, unit) for table in (self, other))
+        if here.empty or not here.index.equals(there.index):
+            raise UserError(f"{self.name} has another {unit} for {column}: correct the template")
+        mean, low, high = t_interval((here - there).to_numpy(dtype=float))
+        if high - low < 1e-9:
+            low = high = float("nan")
+        if are_shares(style):
+            low, high = max(low, -1.0), min(high, 1.0)
+        return with_interval(mean, low, high, style).replace("%", " points")
+
     def told(self, style: str = "plain", **values: Any) -> str:
         """The mean of the row that has these values, with its interval, in a table over seeds as
         `lab seeds` makes it. Raises UserError where there is none, or more than one."""
@@ -159,9 +173,15 @@ class Table:
         return int(self.rows[column].nunique())
 
 
+def _by_unit(rows: pd.DataFrame, column: str, unit: str) -> pd.Series:
+    """The mean of a column by unit; where no column has the seed, it ends the name of the run."""
+    units = rows[unit] if unit in rows else rows["run"].str.extract(r"-s(\d+)$")[0]
+    return rows.groupby(units)[column].mean().dropna()
+
+
 STYLES: dict[str, Callable[[float], str]] = {
-    "share": lambda value: f"{100 * value:.0f}",
-    "points": lambda value: f"{100 * value:.1f}",
+    "share": lambda value: f"{round(100 * value)}",
+    "points": lambda value: f"{round(100 * value, 1) + 0.0:.1f}",
     "plain": lambda value: f"{round(value, 2) + 0.0:.2f}",
     "fine": lambda value: f"{round(value, 3) + 0.0:.3f}",
     "tenths": lambda value: f"{value:,.1f}",
