@@ -181,7 +181,9 @@ def unless_agreed(
 ) -> tuple[float, float]:
     """The ends of a bootstrap; those of Wilson where all trials agree, since resampling then shows
     no scatter."""
-    return wilson(round(share) * count, count, confidence) if share in (0, 1) else (low, high)
+    if share not in (0, 1):
+        return low, high
+    return wilson(round(share) * int(count), int(count), confidence)  # tables hold floats
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
