@@ -31,6 +31,7 @@ from interp.statistics import (
     nested_bootstrap,
     seeds_interval,
     t_interval,
+    unless_agreed,
     weighted_sum,
     wilson,
 )
@@ -105,6 +106,12 @@ def test_an_interval_of_shares_stays_in_their_range(shares: list[float]) -> None
     assert np.isnan(low) or low - 1e-9 <= mean <= high + 1e-9
     _, low, high = seeds_interval(2 * np.array(shares) - 1)
     assert np.isnan(low) or -1 <= low <= high <= 1
+
+
+def test_words_that_all_agree_have_wilsons_interval() -> None:
+    assert unless_agreed(1.0, 1.0, 1.0, 10.0) == wilson(10, 10)  # type: ignore[arg-type]
+    assert unless_agreed(0.0, 0.0, 0.0, 7) == wilson(0, 7)
+    assert unless_agreed(0.5, 0.4, 0.6, 7) == (0.4, 0.6)
 
 
 def test_seeds_that_agree_have_no_interval_without_width() -> None:
