@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,7 +27,7 @@ from analyses.answer_files import RESULTS, Record, newest, seal
 from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
 from analyses.source import commit
-from interp.statistics import seeds_interval
+from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError, lab
 from models.reading import read_bytes
 from models.runs.files import as_json, write_bytes
@@ -129,6 +129,20 @@ class Table:
         if high - low > 1e-9:
             raise UserError(f"{column} of {self.name} differs by {unit}: correct the template")
         return with_interval(mean, float("nan"), float("nan"), style)
+
+    def less(
+        self,
+        column: str,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        style: str = "plain",
+        unit: str = "run",
+    ) -> str:
+        """The rows of the first values less those of the second, paired by unit: the mean
+        difference with Student's 95% interval, corrected for nothing. Raises UserError as
+        ``where``."""
+        one, other = (self.where(**of).rows.groupby(unit)[column].mean() for of in (first, second))
+        return with_interval(*t_interval((one - other).dropna().to_numpy(dtype=float)), style)
 
     def told(self, style: str = "plain", **values: Any) -> str:
         """The mean of the row that has these values, with its interval, in a table over seeds as
