@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any
 
 import altair as alt
@@ -57,30 +58,38 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
 
 LEAST_LENSES = 4
 """Fewer lenses have no order to speak of."""
+AGAIN = "the truth, another seed"
+"""The name that stands for the truth itself, on another network of the same program."""
 
 
 def meta_score(table: pd.DataFrame) -> pd.DataFrame:
     """Does a proxy order the lenses as the truth does?
 
-    On each network the lenses, random values among them, are ranked by the proxy and by the main
-    measure (variables of a network are averaged first).
+    On each network the lenses are ranked by the proxy and by the main measure (variables of a
+    network are averaged first). Random values are no lens: any proxy that sees them at the end
+    would gain by it. Of lenses that answer alike on all networks the first is ranked alone.
 
     Returns:
         A row per question, proxy and setting ("all" too): mean, low, high (Spearman's rank
-        correlation; 95%, bootstrap over programs), programs, networks.
+        correlation; 95%, bootstrap over programs), programs, networks. The proxy ``AGAIN`` is how
+        well the truth orders them as it does on the networks of other seeds.
     """
-    graded = table[(table["network"] != UNTRAINED) & (table["lens"] != ORACLE)]
+    graded = table[(table["network"] != UNTRAINED) & ~table["lens"].isin([ORACLE, RANDOM])]
+    graded = graded[graded["question"].isin([question for question, of in PROXIES.items() if of])]
     by = ["question", "program", "setting", "seed"]
     wide = graded.pivot_table("value", [*by, "lens"], "measure", aggfunc="mean").reset_index()
+    wide = _each_once(wide, by)
     rows = []
     for (question, *network), part in wide.groupby(by, sort=False):
         for proxy in (name for name in PROXIES[question] if name in part):
-            pair = part[[proxy, MAIN[question]]].dropna()
-            if len(pair) >= LEAST_LENSES and (pair.nunique() > 1).all():
-                r = float(spearmanr(pair.iloc[:, 0], pair.iloc[:, 1]).statistic)
-                rows.append((question, proxy, *network, r))
+            rows.append((question, proxy, *network, _agreement(part[[proxy, MAIN[question]]])))
+    for (question, *network), part in wide.groupby(by[:-1], sort=False):
+        truth = part.pivot(index="lens", columns="seed", values=MAIN[question])
+        for seed, other in permutations(truth, 2):
+            rows.append((question, AGAIN, *network, seed, _agreement(truth[[seed, other]])))
     columns = ["question", "proxy", "program", "setting", "seed", "r"]
-    scores = pd.DataFrame(rows, columns=columns)
+    scores = pd.DataFrame(rows, columns=columns).dropna(subset="r")
+    scores["place"] = scores.groupby(["program", "setting", "seed"]).ngroup()
     records = []
     for group, part in pd.concat([scores, scores.assign(setting=ALL)]).groupby(
         ["question", "proxy", "setting"], sort=False
@@ -90,10 +99,28 @@ def meta_score(table: pd.DataFrame) -> pd.DataFrame:
         records.append(
             dict(zip(("question", "proxy", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
-            | {"programs": len(by_program), "networks": len(part)}
+            | {"programs": len(by_program)}
+            | {"networks": part["place"].nunique()}
         )
     names = ["question", "proxy", "setting", "mean", "low", "high", "programs", "networks"]
     return pd.DataFrame(records, columns=names)
+
+
+def _each_once(wide: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The rows of all lenses but those that answer as one before them, question by question."""
+    parts = []
+    for _, part in wide.groupby("question", sort=False):
+        answers = part.pivot(index="lens", columns=by).dropna(axis=1, how="all").round(9)
+        parts.append(part[~part["lens"].isin(answers.index[answers.duplicated()])])
+    return pd.concat(parts) if parts else wide
+
+
+def _agreement(pair: pd.DataFrame) -> float:
+    """Spearman's rank correlation of two columns; NaN where they order nothing."""
+    pair = pair.dropna()
+    if len(pair) < LEAST_LENSES or not (pair.nunique() > 1).all():
+        return np.nan
+    return float(spearmanr(pair.iloc[:, 0], pair.iloc[:, 1]).statistic)
 
 
 def compact(summary: pd.DataFrame) -> pd.DataFrame:

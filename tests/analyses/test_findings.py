@@ -154,6 +154,15 @@ def test_a_chart_along_a_field_has_a_point_per_run(docs: Path) -> None:
     assert panel["layer"][0]["encoding"]["y"]["title"] == "share"
 
 
+def test_a_difference_is_paired_by_unit(docs: Path) -> None:
+    ways = {"a": 1.5, "b": 1.0}
+    rows = [{"seed": s, "way": way, "right": ways[way] + s} for way in ways for s in (0, 2)]
+    found = Table("told", load(docs, "told").origin, pd.DataFrame(rows))
+    assert found.less("right", {"way": "a"}, {"way": "b"}, unit="seed") == "0.50 [0.50, 0.50]"
+    with pytest.raises(UserError, match="no rows where"):
+        found.less("right", {"way": "a"}, {"way": "c"}, unit="seed")
+
+
 def test_inside_and_beyond_the_window(docs: Path) -> None:
     found = load(docs, "far")
     assert found.inside().rows["n"].max() == found.rows["window"].iloc[0] == 3

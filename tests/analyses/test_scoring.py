@@ -23,7 +23,7 @@ from analyses.scoring.grades import MAIN, PROXIES, TRUTH, grade, oracle, ranking
 from analyses.scoring.inside import as_lists
 from analyses.scoring.keys import basis, rationales, relevant
 from analyses.scoring.paper import OF_PLANTS, Question, read_network, read_words, write_network
-from analyses.scoring.summary import ALL, compact, meta_score, summed_up
+from analyses.scoring.summary import AGAIN, ALL, compact, meta_score, summed_up
 from models.errors import UserError
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.plant import Plant, plant
@@ -279,12 +279,23 @@ def table_of(values: dict[str, float], proxy: dict[str, float]) -> pd.DataFrame:
 
 
 def test_the_meta_score_says_whether_a_proxy_orders_lenses_as_the_truth_does() -> None:
-    truth = {"a": 0.9, "b": 0.7, "c": 0.6, lenses.RANDOM: 0.5}
+    truth = {"a": 0.9, "b": 0.7, "c": 0.6, "d": 0.5}
     backwards = {lens: -value for lens, value in truth.items()}
     for proxy, r in ((truth, 1.0), (backwards, -1.0)):
-        row = meta_score(table_of(truth, proxy)).set_index("setting").loc[ALL]
+        # Random values, and a lens that answers as another one does, are not ranked.
+        ends = ((truth, 9), (proxy, -9))
+        more = [{**of, lenses.RANDOM: end, "as d": of["d"]} for of, end in ends]
+        row = meta_score(table_of(*more)).set_index("setting").loc[ALL]
         assert (row["mean"], row["low"], row["high"], row["programs"]) == (r, r, r, 3)
     assert not len(meta_score(table_of(dict(list(truth.items())[:3]), truth)))  # too few to order
+
+
+def test_the_truth_may_order_the_lenses_otherwise_on_another_seed() -> None:
+    truth = {"a": 0.9, "b": 0.7, "c": 0.6, "d": 0.5}
+    backwards = {lens: -value for lens, value in truth.items()}
+    seeds = [table_of(of, truth).assign(seed=seed) for seed, of in enumerate((truth, backwards))]
+    again = meta_score(pd.concat(seeds)).set_index(["proxy", "setting"]).loc[(AGAIN, ALL)]
+    assert (again["mean"], again["programs"], again["networks"]) == (-1, 3, 6)
 
 
 def test_a_lens_is_summed_up_over_programs_and_faults_count_as_zero() -> None:

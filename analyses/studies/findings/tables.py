@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -143,6 +143,18 @@ class Table:
         if are_shares(style):
             low, high = max(low, -1.0), min(high, 1.0)
         return with_interval(mean, low, high, style).replace("%", " points")
+
+    def less(
+        self,
+        column: str,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        style: str = "plain",
+        unit: str = "run",
+    ) -> str:
+        """``ahead`` of the rows of the first values against those of the second. Raises UserError
+        as ``where``."""
+        return self.where(**first).ahead(self.where(**second), column, style, unit)
 
     def told(self, style: str = "plain", **values: Any) -> str:
         """The mean of the row that has these values, with its interval, in a table over seeds as
