@@ -58,24 +58,26 @@ def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]
 def _grown(graph: Graph, rng: np.random.Generator, wanted: Counter[str]) -> list[Edge]:
     """Edges in the order in which they are drawn, until there are as many of each kind."""
     into, out = defaultdict[str, list[Edge]](list), defaultdict[str, list[Edge]](list)
-    for edge in graph.edges:
+    edges = [edge for edge in graph.edges if wanted[kind(edge)]]
+    for edge in edges:
         for part in parts_of(edge.receiver):
             into[part].append(edge)
         out[edge.sender].append(edge)
     for _ in range(TRIES):
         chosen, written, read = dict[Edge, None](), {"embed"}, {"logits"}
         left = wanted.copy()
-        for index in rng.permutation(len(graph.edges)):
-            if graph.edges[index] in chosen:
+        for index in rng.permutation(len(edges)):
+            if edges[index] in chosen:
                 continue
-            more = [graph.edges[index]]
-            while (sender := more[0].sender) not in written:
+            more = [edges[index]]
+            while (sender := more[0].sender) not in written and into[sender]:
                 more.insert(0, into[sender][rng.integers(len(into[sender]))])
-            while read.isdisjoint(parts := parts_of(more[-1].receiver)):
-                on = [edge for part in parts for edge in out[part]]
-                more.append(on[rng.integers(len(on))])
+            on = more
+            while on and read.isdisjoint(parts := parts_of(more[-1].receiver)):
+                if on := [edge for part in parts for edge in out[part]]:
+                    more.append(on[rng.integers(len(on))])
             kinds = Counter(map(kind, more))
-            if kinds <= left:
+            if on and more[0].sender in written and kinds <= left:
                 left -= kinds
                 chosen |= dict.fromkeys(more)
                 written |= {part for edge in more for part in parts_of(edge.receiver)}

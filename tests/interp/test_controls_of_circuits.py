@@ -32,6 +32,13 @@ def test_random_circuits_are_connected_and_of_the_same_kinds(name: str) -> None:
     assert (random_circuits(GRAPH, circuit, 20, seed=1) != drawn).any()
 
 
+def test_all_edges_of_some_kinds_are_the_only_set_of_them() -> None:
+    """A network after one step of training: attention that is even needs no queries and keys."""
+    circuit = [edge for edge in GRAPH.edges if kind(edge) in ("v", "mlp", "logits")]
+    drawn = random_circuits(GRAPH, circuit, 3, seed=0)
+    assert drawn.tolist() == 3 * [[edge in circuit for edge in GRAPH.edges]]
+
+
 def test_kinds_that_no_connected_set_has_are_refused() -> None:
     with pytest.raises(ValueError, match=r"no connected set of edges has .*'q': 2"):
         random_circuits(GRAPH, [Edge("embed", "L0H0.q"), Edge("embed", "L0H1.q")], 1, seed=0)
