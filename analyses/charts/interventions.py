@@ -40,7 +40,7 @@ WIDE = 560
 def charts(result: Answer) -> dict[str, ChartType]:
     """A picture for each experiment that there is; one more for states that were put in."""
     table = result.table
-    state = table["split"] == "score"
+    state = (table["split"] == "score") & (table["model"] == "trained")
     rows = {
         "erasure": table[(table["experiment"] == "erasure") & (table["model"] == "trained")],
         "steering": table[(table["experiment"] == "steering") & (table["split"] == "all")],

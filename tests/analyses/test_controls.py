@@ -293,7 +293,8 @@ def states(run: Run) -> Iterator[Rows]:
                     shares.append(good[known].mean())
                 right[method].append(float(np.mean(shares)))
     for method, values in right.items():
-        yield {"experiment": "steering", "method": method}, pd.DataFrame({"value": values})
+        where = {"experiment": "steering", "method": method, "model": "trained"}
+        yield where, pd.DataFrame({"value": values})
     behaviour = found.ends.astype(int)
     hypotheses = {
         "same a-b": a_b,

@@ -112,7 +112,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     reason, pool = steering_refusal(run), Prefixes.of(run, options.seed)
     steps = len(sites_of(model)) * (2 if reason else 3)
     if pool:
-        steps += 3 * len(exchange_sites(model))
+        steps += 5 * len(exchange_sites(model))
         steps += sum(len(exchange_sites(model, move)) for move, *_ in planned(run, pool, models))
     done = 0
 
@@ -129,11 +129,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     }
     tables["steering"] = [] if reason else [steering(run, model, report)]
     if pool:
-        given = run, model, pool, options.seed, report
-        tables["steering"].append(state_steering(*given))
+        tables["steering"] += [
+            state_steering(run, network, pool, options.seed, report).assign(model=name)
+            for name, network in models.items()
+        ]
         sizes = options.pairs, options.rank, options.seed
         tables["interchange"] = [interchange(run, models, pool, *sizes, report)]
-        tables["scrubbing"] = [scrubbing(*given)]
+        tables["scrubbing"] = [scrubbing(run, model, pool, options.seed, report)]
     progress(steps, steps, "interventions")
     rows = [
         part.assign(experiment=experiment)

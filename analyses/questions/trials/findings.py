@@ -150,21 +150,24 @@ def state_claim(state: Mapping[str, Any]) -> Claim:
         int(state["units"]),
         f"prefixes in {state['words']:.0f} cases, none of which chose the site",
         "bootstrap over prefixes",
-        {"a random direction, as far": state["random"]},
+        {
+            "a random direction, as far": state["random"],
+            "the untrained network": state["untrained"],
+        },
         ".0%",
     )
 
 
 def to_a_state(table: pd.DataFrame) -> dict[str, Any] | None:
-    """The site where steering to a state works best, chosen apart; its control at its own site."""
+    """The site where steering to a state works best, chosen apart; each control at its own site."""
     rows = table[table["experiment"] == "steering"]
-    steered, drawn = (rows[rows["method"] == method] for method in (STEERED, RANDOM_STATE))
-    if not {"choose", "score"} <= set(steered["split"]):
+    kinds = (("trained", STEERED), ("trained", RANDOM_STATE), ("untrained", STEERED))
+    parts = [rows[(rows["model"] == model) & (rows["method"] == way)] for model, way in kinds]
+    if not all({"choose", "score"} <= set(part["split"]) for part in parts):
         return None
-    best = _at(steered, *chosen(steered)).iloc[0]
-    random = _at(drawn, *chosen(drawn)).iloc[0]
+    best, random, untrained = (_at(part, *chosen(part)).iloc[0] for part in parts)
     fields = best[["site", "variable", "value", "low", "high", "words", "units"]].to_dict()
-    return {**fields, "random": random["value"]}
+    return {**fields, "random": random["value"], "untrained": untrained["value"]}
 
 
 def scrubbed_there(table: pd.DataFrame, exchange: dict[str, Any] | None) -> dict[str, Any] | None:
