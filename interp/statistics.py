@@ -177,7 +177,7 @@ def crossed_bootstrap(
 
 
 def unless_agreed(
-    share: float, low: float, high: float, count: int, confidence: float = 0.95
+    share: float, low: float, high: float, count: int | float, confidence: float = 0.95
 ) -> tuple[float, float]:
     """The ends of a bootstrap; those of Wilson where all trials agree, since resampling then shows
     no scatter."""

@@ -107,7 +107,7 @@ class LanguageModel(HookedRootModule):
         """
         return self.reading.margins(Outcome(logits, tokens, at, self.vocabulary))
 
-    def _normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
+    def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
         """The term that all logits x W_U + b_U get alike: 0 unless the output is a softmax.
 
         It makes each logit log(p / ``LEAST``). Other tools read the same distribution from them,

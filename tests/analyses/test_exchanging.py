@@ -397,7 +397,9 @@ def test_an_exchange_is_told_beyond_its_controls(
 
 def test_a_state_is_told_beyond_a_random_direction() -> None:
     state = {"site": "A", "value": 0.9, "low": 0.8, "high": 1.0, "words": 128, "units": 20}
+    state |= {"untrained": 0.3}
     assert state_claim({**state, "random": 0.2}).grade == "holds"
+    assert state_claim({**state, "random": 0.2, "untrained": 0.8}).grade == NO
     assert state_claim({**state, "random": 0.85}).grade == NO
 
 

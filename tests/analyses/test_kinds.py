@@ -110,7 +110,7 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     result = fresh_answer(run, module.QUESTION, options)
     assert len(result.table)
     assert result.sentence
-    assert module.chart(result).to_dict()["$schema"]
+    assert module.QUESTION.chart(result).to_dict()["$schema"]
     assert result.verdict.grade in get_args(Grade)
 
 

@@ -109,7 +109,7 @@ def test_an_interval_of_shares_stays_in_their_range(shares: list[float]) -> None
 
 
 def test_words_that_all_agree_have_wilsons_interval() -> None:
-    assert unless_agreed(1.0, 1.0, 1.0, 10.0) == wilson(10, 10)  # type: ignore[arg-type]
+    assert unless_agreed(1.0, 1.0, 1.0, 10.0) == wilson(10, 10)
     assert unless_agreed(0.0, 0.0, 0.0, 7) == wilson(0, 7)
     assert unless_agreed(0.5, 0.4, 0.6, 7) == (0.4, 0.6)
 
