@@ -22,6 +22,7 @@ from analyses.scoring.nothing import (
     RIGHT,
     TRUTH,
     null,
+    of_truths,
     sentences,
     summed_up,
 )
