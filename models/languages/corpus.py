@@ -22,8 +22,8 @@ from models.languages.language import (
     Split,
     VariableKind,
 )
-from models.languages.shapes import HEADERS, labelled, paired, unquoted
 from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
+from models.line_shapes import HEADERS, labelled, paired, unquoted
 from models.reading import one_form, read_bytes, read_text
 
 SPLITS = get_args(Split)
@@ -49,7 +49,7 @@ class Lines(NamedTuple):
 
 
 def read_lines(path: Path, longest: int = 10_000) -> Lines:
-    """The labels and words of a file of lines ``label <tab> words``, or of a shape of ``shapes``.
+    """The labels and words of a file of lines ``label <tab> words``, or of a shape of ``line_shapes``.
 
     A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
     line has it as its label.

@@ -30,7 +30,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "errors cards",
         "checks",
         "choices",
-        "reading",
+        "reading line_shapes",
         "languages",
         "objectives",
         "families",
@@ -54,7 +54,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "analyses": (
         "options",
         "registry",
-        "source knowledge",
+        "source knowledge track_record",
         "claims",
         "answer_files",
         "needs",
