@@ -49,7 +49,7 @@ class Lines(NamedTuple):
 
 
 def read_lines(path: Path, longest: int = 10_000) -> Lines:
-    """The labels and words of a file of lines ``label <tab> words``, or of a shape of ``line_shapes``.
+    """The labels and words of a file of lines ``label <tab> words``, or of one of ``line_shapes``.
 
     A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
     line has it as its label.

@@ -222,7 +222,7 @@ def _compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFra
     seconds.
 
     Args:
-        measure: a measure as JSON, so that Streamlit recognises one that it has seen before.
+        measure: a measure as JSON; equal text lets Streamlit reuse its result.
     """
     return paired.pairs(rows, by, Measure.model_validate_json(measure))
 
