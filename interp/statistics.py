@@ -248,6 +248,10 @@ def t_interval(
     return mean, mean - float(half), mean + float(half)
 
 
+ROUNDING = 1e-12
+"""The relative difference up to which numbers are the same."""
+
+
 def seeds_interval(
     values: Float[np.ndarray, " seed"], confidence: float = 0.95, shares: bool | None = None
 ) -> tuple[float, float, float]:
@@ -275,9 +279,9 @@ def seeds_interval(
         for values that are all alike and no shares of 0 or 1.
     """
     count, (mean, low, high) = len(values), t_interval(values, confidence)
-    if np.min(values) == np.max(values):
-        if shares and mean in (0, 1) and count > 1:
-            return mean, *wilson(int(mean) * count, count, confidence)
+    if np.ptp(values) <= ROUNDING * np.max(np.abs(values)):
+        if shares and round(mean) in (0, 1) and abs(mean - round(mean)) <= ROUNDING and count > 1:
+            return mean, *wilson(round(mean) * count, count, confidence)
         return mean, float("nan"), float("nan")
     beyond = np.max(values) > 1 or (shares is False and mean > 0)
     if np.min(values) >= 0 and beyond:

@@ -56,7 +56,8 @@ class Leaderboard(Checked):
     """Which words to explain.
 
     Attributes:
-        words: the number of fresh words: half members, half near misses.
+        words: the number of fresh words to draw: half members, half near misses. A word that is
+            drawn again is not explained again.
         longest: the largest number of symbols in a word; at most 12, so that all subsets of its
             symbols can be tried.
         samples: the number of coalitions that LIME and SHAP may ask for. A coalition is a set of

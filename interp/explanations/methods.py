@@ -160,10 +160,8 @@ METHODS: Mapping[str, Method] = {
     "integrated gradients": Method(
         "gradient",
         "Aumann-Shapley values on the line from the hidden word",
-        _of_metrics(
-            lambda c, metric, _: saliency.integrated_gradients(
-                c.model, c.word, c.baselines, metric, c.steps
-            )
+        lambda c, _: saliency.integrated_gradients(
+            c.model, c.word, c.baselines, list(c.metrics.values()), c.steps
         ),
     ),
     "DeepLift": Method(

@@ -83,7 +83,7 @@ def gradients(models: Pair) -> None:
     shares = [((part + (1 + at) / 2) / PARTS, w / 2) for part in range(PARTS) for at, w in nodes]
     mean = sum(w / PARTS * gradient(models, asked, start + at * (x - start)) for at, w in shares)
     metric = asked.metrics["log odds"]
-    found = integrated_gradients(models.bridge, asked.word, asked.baselines, metric, 1)
+    found = integrated_gradients(models.bridge, asked.word, asked.baselines, [metric], 1)[0]
     close(found, mean * (x - start))
 
 

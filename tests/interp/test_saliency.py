@@ -112,7 +112,7 @@ def test_on_a_linear_model_every_method_has_its_closed_form() -> None:
     for noise in (0.0, 0.15, 9.0):
         assert smoothgrad(model, WORD, metric, noise=noise) == pytest.approx(input_alone)
     for steps in (1, MOST_STEPS):
-        found = integrated_gradients(model, WORD, BASELINES, metric, steps)
+        found = integrated_gradients(model, WORD, BASELINES, [metric], steps)[0]
         assert found == pytest.approx(difference)
     found = deeplift(model, WORD, BASELINES, metric)
     assert found == pytest.approx(difference)
@@ -130,7 +130,7 @@ def test_of_squares_the_way_is_known_and_no_part_is_cut() -> None:
     model, metric = Tiny(Square()), logit_at(0)
     x, start = model.table[WORD], model.table[BASELINES]
     expected = ((x**2 - start**2) / 2).sum(-1).mean(0)[1:].numpy()
-    assert integrated_gradients(model, WORD, BASELINES, metric, 1) == pytest.approx(expected)
+    assert integrated_gradients(model, WORD, BASELINES, [metric], 1)[0] == pytest.approx(expected)
     assert gradient_x_input(model, WORD, metric) == pytest.approx((x**2).sum(-1)[1:].numpy())
 
 
@@ -198,14 +198,27 @@ def test_integrated_gradients_are_gauss_and_legendre_s_sum(kind: LanguageModel) 
                 total += weight / 2 / PARTS * gradient
         values.append((total * (x - start)).sum(-1)[0, 1:].numpy())
     expected = np.mean(values, axis=0)
-    found = integrated_gradients(kind, WORD, BASELINES, metric, steps=1)
-    # captum's weights are of single precision
-    assert found == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
+    found = integrated_gradients(kind, WORD, BASELINES, [metric], steps=1)[0]
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_metrics_together_are_as_alone(kind: LanguageModel) -> None:
+    """Each has lines of its own: the steep one asks for no more points of the other."""
+    flat = verdict(kind)
+
+    def steep(logits: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(40 * flat(logits))
+
+    together = integrated_gradients(kind, WORD, BASELINES, [flat, steep])
+    for metric, values in zip((flat, steep), together, strict=True):
+        alone = integrated_gradients(kind, WORD, BASELINES, [metric])[0]
+        assert values == pytest.approx(alone, rel=1e-9, abs=1e-12)
+    assert not np.allclose(together[0], together[1])
 
 
 def test_integrated_gradients_are_complete(kind: LanguageModel) -> None:
     metric = verdict(kind)
-    values = integrated_gradients(kind, WORD, BASELINES, metric)
+    values = integrated_gradients(kind, WORD, BASELINES, [metric])[0]
     whole = gain(kind, WORD, BASELINES, metric)
     assert missed(kind, WORD, BASELINES, metric, values) <= ENOUGH * abs(whole)
 
@@ -234,11 +247,11 @@ def test_a_steep_verdict_is_cut_where_it_rises(slope: float) -> None:
     expected = (apart / apart.sum(-1, keepdim=True) * gains[:, None]).mean(0)[1:].numpy()
     passed: list[int] = []
     model.hook_embed.register_forward_pre_hook(lambda _, args: passed.append(len(args[0])))
-    found = integrated_gradients(model, WORD, BASELINES, metric)
+    found = integrated_gradients(model, WORD, BASELINES, [metric])[0]
     assert sum(passed) < 700 * len(BASELINES)
     assert found == pytest.approx(expected, abs=2 * ENOUGH * abs(float(gains.mean())))
     if slope > 1:
-        rough = integrated_gradients(model, WORD, BASELINES, metric, POINTS * PARTS)
+        rough = integrated_gradients(model, WORD, BASELINES, [metric], POINTS * PARTS)[0]
         assert np.abs(rough - expected).max() > 0.05
 
 
@@ -248,7 +261,7 @@ def test_no_line_has_more_points_than_it_may(steps: int) -> None:
     model, metric = Tiny(Steep(1e9).double()), logit_at(0)
     seen: list[int] = []
     model.hook_embed.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
-    integrated_gradients(model, WORD, BASELINES, metric, steps)
+    integrated_gradients(model, WORD, BASELINES, [metric], steps)
     ends = 2 / POINTS  # each part is asked at its two ends too
     assert sum(seen) <= len(BASELINES) * steps * (1 + ends) + 2 * (1 + len(BASELINES))
 

@@ -333,7 +333,7 @@ QUESTION = Question(
     _headline,
     chart,
     _claims,
-    brief=Options(words=100, pairs=48),
+    brief=Options(words=60, pairs=32),
     planned=(
         *(
             Planned("words right, erased", f"words right, {other} erased")

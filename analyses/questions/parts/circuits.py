@@ -297,7 +297,7 @@ QUESTION = Question(
     _headline,
     chart,
     _claims,
-    brief=Options(pairs=48),
+    brief=Options(pairs=36),
     planned=(
         Planned("exact, noising", "exact, denoising", by="variable", alone="CMD"),
         Planned("EAP-IG", "exact, noising", by="variable", alone="CMD"),

@@ -356,7 +356,7 @@ QUESTION = Question(
     _headline,
     chart,
     _claims,
-    brief=Options(words=100, members=6),
+    brief=Options(words=60, members=6),
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict", "one side", "heads"),
 )

@@ -67,24 +67,24 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """
     language, model = run.language, run.model()
     sample = words_of(run, options)
-    tables = []
+    tables: list[pd.DataFrame] = []
     for index, (ids, length, label) in enumerate(
         zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
     ):
         word = language.vocabulary.decode(ids[:length])
-        progress(index, options.words, f"explaining {' '.join(word)}")
+        progress(index, len(sample.labels), f"explaining {' '.join(word)}")
         table = _of_word(model, language, word, options, index)
         table.insert(0, "word", index)
         table.insert(1, "text", " ".join(word))
         table.insert(2, "membership", MEMBERSHIPS[not label])
         tables.append(table)
-    progress(options.words, options.words, "the untrained network")
+    progress(len(tables), len(tables), "the untrained network")
     table = pd.concat(tables, ignore_index=True)
     table = pd.concat([table, *_of_untrained(run, options, table)], ignore_index=True)
     verdict = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
     table.insert(4, "right", verdict == table["membership"])
     findings = {
-        "words": options.words,
+        "words": len(tables),
         "right": float(table.drop_duplicates("word")["right"].mean()),
         "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
         "rationale_rule": language.rationale_rule,
@@ -97,18 +97,21 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 
 def words_of(run: Run, options: Options) -> Sample:
-    """Fresh words of the training window that are long enough to say something, and not too long.
+    """Fresh words of the training window that are long enough to say something, and not too long,
+    each of them once.
 
     Lengths are used that have both members and others; where no length has both, all of them.
     """
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
     try:
-        return run.language.sample(rng, options.words, _lengths_of(run, options), split="test")
+        drawn = run.language.sample(rng, options.words, _lengths_of(run, options), split="test")
     except (LookupError, ValueError):
         raise UserError(
             f"{run.language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
             "give a larger --longest (at most 12)"
         ) from None
+    first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])
+    return Sample(drawn.words[first], drawn.labels[first])
 
 
 def _lengths_of(run: Run, options: Options) -> list[int]:
