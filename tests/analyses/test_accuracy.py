@@ -227,9 +227,10 @@ def of_shares(shares: dict[int, float], untrained: float, exact: object = pd.NA)
         (0.9, 0.5, "fragile"),
         (0.9, 0.89, "no better than its controls"),
         (0.55, 0.1, "no better than its controls"),  # always the same answer is right in a half
+        (0.75, 0.1, "no better than its controls"),  # a rule drawn by a coin may be right so often
     ],
 )
-def test_right_verdicts_are_held_against_both_controls(
+def test_right_verdicts_are_held_against_their_controls(
     share: float, untrained: float, grade: str
 ) -> None:
     inside, beyond = QUESTION.claims(of_shares({1: share, 2: share, 3: 0.5}, untrained))
@@ -238,6 +239,7 @@ def test_right_verdicts_are_held_against_both_controls(
     assert inside.controls == {
         "the untrained network": pytest.approx(untrained),
         "always the same answer": 0.5,
+        "half way from there to all right": 0.75,
     }
     assert (beyond.grade, beyond.value) == ("no better than its controls", 0.5)
     low, high = wilson(50, 100, 1 - 0.05 / 3)

@@ -193,7 +193,11 @@ def _claims(answer: Answer) -> list[Claim]:
 
 
 def _right(rows: pd.DataFrame, where: str) -> Claim:
-    """The share of right verdicts, in the training window or beyond it."""
+    """The share of right verdicts, in the training window or beyond it.
+
+    Any rule, even one that a coin drew, is right about more than half of some words. So a network
+    has to come more than half way from the constant answer to all right.
+    """
     judged = rows[rows["model"] == "trained"]
     half = judged["members"].notna() & judged["others"].notna()
     members = judged["count"].where(~half, judged["count"] // 2).where(judged["members"].notna(), 0)
@@ -201,9 +205,15 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
     columns = {"recognition": "share", "different": "count", "length": "group"}
     claim = pooled(
         f"{{}} of the verdicts are right {where} the training window",
-        rows.drop(columns="count").rename(columns=columns).assign(constant=float(constant)),
+        rows.drop(columns="count")
+        .rename(columns=columns)
+        .assign(constant=float(constant), half_way=float(1 + constant) / 2),
         "different words",
-        {"the untrained network": "untrained", "always the same answer": "constant"},
+        {
+            "the untrained network": "untrained",
+            "always the same answer": "constant",
+            "half way from there to all right": "half_way",
+        },
     )
     return replace(
         claim, doubts=[] if (claim.value or 0.0) >= RIGHT else [f"Less than {RIGHT:.0%}."]
