@@ -90,8 +90,19 @@ def given(language: Language, text: str | None, default: Word) -> Word:
     return word
 
 
+ENOUGH = 8
+"""Counterfactuals that are wanted of a word, be they its nearest ones or not."""
+
+
 def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
-    """Up to ``most`` different counterfactuals of one word. Raises UserError where it has none."""
+    """Up to ``most`` different counterfactuals of one word, the nearest ones first.
+
+    A word in which one place decides has few of them. Where there are fewer than ``ENOUGH``, other
+    words of its length and of the opposite membership follow.
+
+    Raises:
+        UserError: the word has none.
+    """
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     try:
         drawn = [language.counterfactual(word, rng) for _ in range(8 * most)]
@@ -99,7 +110,16 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
         raise UserError(
             f"no counterfactual of {' '.join(word)!r}: {error}; choose another word"
         ) from None
-    return list(dict.fromkeys(drawn))[:most]
+    nearest, enough = list(dict.fromkeys(drawn))[:most], min(most, ENOUGH)
+    if len(nearest) >= enough or not isinstance(language, FormalLanguage):
+        return nearest
+    further: list[Word] = []
+    with suppress(LookupError):  # there may be no others
+        label, lengths = not language.contains(word), [len(word)]
+        some = language.sample(rng, 8 * most, lengths, label=label, split=apart(language)).words
+        further = [language.vocabulary.decode(ids[: len(word)]) for ids in some.ids]
+    further.sort(key=lambda other: sum(a != b for a, b in zip(other, word, strict=True)))
+    return list(dict.fromkeys([*nearest, *further]))[:enough]
 
 
 def apart(language: Language) -> Split:

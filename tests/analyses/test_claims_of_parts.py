@@ -106,7 +106,12 @@ def test_words_that_are_not_told_apart_differ_by_nothing() -> None:
 
 
 def circuit(
-    low: float = 0.95, random: float = 0.1, untrained: int = 30, theirs: float = 1.0, size: int = 9
+    low: float = 0.95,
+    random: float = 0.1,
+    untrained: int = 30,
+    theirs: float = 1.0,
+    size: int = 9,
+    high: float = 1.0,
 ) -> Answer:
     own = {
         "edges": [0] * size,
@@ -114,7 +119,7 @@ def circuit(
         "pairs": 32,
         "faithfulness": 0.97,
         "low": low,
-        "high": 1.0,
+        "high": high,
     }
     own |= {"completeness": 1.0, "restored": 0.9}
     other = {**own, "edges": [0] * untrained, "faithfulness": theirs}
@@ -130,6 +135,9 @@ def circuit(
         (circuit(size=21), FRAGILE),
         (circuit(untrained=8), NO),
         (circuit(untrained=8, theirs=0.2), HOLDS),
+        (circuit(untrained=8, theirs=2.69), HOLDS),  # it misses more than all of its difference
+        (circuit(high=1.05), HOLDS),
+        (circuit(high=1.2), FRAGILE),
         (circuit(random=0.96), NO),
     ],
 )

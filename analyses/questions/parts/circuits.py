@@ -138,14 +138,16 @@ def _claims(answer: Answer) -> list[Claim]:
     findings = answer.findings
     circuit, untrained = findings["circuit"], findings["untrained"]
     size, least = len(circuit["edges"]), len(untrained["edges"])
-    controls = {"as many random edges": findings["random"]}
-    if findings["random"] < 0:  # to keep more than they do is then to keep nothing
+    controls = {"as many random edges": _kept(findings["random"])}
+    if controls["as many random edges"] < 0:  # to keep more than they do is then to keep nothing
         controls["no edge"] = 0.0
     if least <= size:
-        controls[f"the untrained network's own {least} edges"] = untrained["faithfulness"]
+        controls[f"the untrained network's own {least} edges"] = _kept(untrained["faithfulness"])
     doubts = []
     if circuit["low"] < KEEPS:
         doubts.append(f"It is not sure to keep {KEEPS:.0%}.")
+    if _kept(circuit["high"]) < KEEPS < 1 < circuit["high"]:
+        doubts.append("It may keep more than there is.")
     if size > circuit["of"] / 2:
         doubts.append("More than half of the edges are no small circuit.")
     return [
@@ -164,10 +166,17 @@ def _claims(answer: Answer) -> list[Claim]:
             notes=[
                 f"The ranking is that of {findings['scores']}; knocked out, they take away "
                 f"{circuit['completeness']:.0%}, and denoised, they restore "
-                f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges."
+                f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges and "
+                f"keeps {untrained['faithfulness']:.0%}."
             ],
         )
     ]
+
+
+def _kept(faithfulness: float) -> float:
+    """The share that is kept: what a control keeps too much, it misses as what it keeps too little
+    (its own difference may be next to nothing)."""
+    return 1 - abs(1 - faithfulness)
 
 
 def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
