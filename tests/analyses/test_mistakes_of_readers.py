@@ -172,7 +172,7 @@ def test_columns_in_quotes_are_read_without_them(tmp_path: Path) -> None:
 def test_quotes_of_a_program_are_no_words(tmp_path: Path, text: str) -> None:
     file = tmp_path / "r.tsv"
     file.write_text(text)
-    assert read_lines(file) == (["in", "out"], [("a,", '"b"'), ("b",)])
+    assert read_lines(file)[:2] == (["in", "out"], [("a,", '"b"'), ("b",)])
 
 
 def test_what_cannot_be_seen_is_told_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
