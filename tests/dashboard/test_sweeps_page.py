@@ -213,9 +213,8 @@ def test_a_bad_link_shows_the_defaults(folder: Path) -> None:
     keys = ("sweep", "only_language", "only_d_model", "curve", "down", "across", "measured")
     page = healthy(opened(**dict.fromkeys((*keys, "words", "enough"), "nonsense")))
     plain = healthy(opened())
-    assert [f.value.to_dict() for f in page.dataframe] == [
-        f.value.to_dict() for f in plain.dataframe
-    ]
+    for one, other in zip(page.dataframe, plain.dataframe, strict=True):
+        pd.testing.assert_frame_equal(one.value, other.value)
 
 
 @pytest.mark.slow
