@@ -112,9 +112,11 @@ class _Jobs:
         return [(key, job) for key, job in self._jobs.items() if job.running]
 
     def wait(self) -> None:
-        """Returns when all jobs have ended."""
+        """Returns when all jobs have ended, and looks at them until then: none counts as left."""
         for job in [*self._jobs.values()]:
-            job.wait()
+            while job.running:
+                job.watched()
+                job.wait(LEFT / 4)
 
 
 JOBS = _Jobs()
