@@ -209,6 +209,7 @@ def test_a_language_model_of_a_n_comes_to_its_entropy(tmp_path: Path) -> None:
         objective="language-model",
         max_n=4,
         steps=300,
+        evaluate_every=300,
         batch_size=256,
         learning_rate=1e-2,
     )

@@ -126,8 +126,8 @@ def test_pairs_and_what_may_follow(case: Case, listed: Listed) -> None:
 def test_long_pairs_go_on_with_their_target(case: Case) -> None:
     rng = np.random.default_rng(0)
     lengths = case.language.positive_lengths(range(12, 22))
-    drawn = case.language.sample(rng, 40, lengths, label=True).words
-    for row in range(40):
+    drawn = case.language.sample(rng, 15, lengths, label=True).words
+    for row in range(15):
         word = case.language.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
         source, target = case.language.split(word)
         assert target == case.target(source)
