@@ -189,11 +189,11 @@ def test_truth_of_all_tokens(name: str) -> None:
 def test_drawn_words_are_those_of_the_language(name: str, vocabulary: str) -> None:
     known = tokenised_language(name, vocabulary)
     assert known.knows_next
-    drawn = known.sample(np.random.default_rng(3), 60, known.lengths(12))
-    same = known.base.sample(np.random.default_rng(3), 60, known.base.lengths(12))
+    drawn = known.sample(np.random.default_rng(3), 40, known.lengths(12))
+    same = known.base.sample(np.random.default_rng(3), 40, known.base.lengths(12))
     assert (drawn.words.ids == known.encoded(same.words).ids).all()
     assert (known.labels(drawn.words) == drawn.labels).all()
-    one = known.sample(np.random.default_rng(3), 60, [30], True)
+    one = known.sample(np.random.default_rng(3), 10, [30], True)
     assert (one.words.lengths == 30).all()
     assert known.labels(one.words).all()
     # Along a member each next token is allowed, and END at its end; a misspelled word is outside.
