@@ -128,7 +128,7 @@ def test_what_has_no_average_is_refused(changes: dict[str, Any]) -> None:
 
 def test_words_beyond_the_window_choose_the_step(tmp_path: Path) -> None:
     """Every evaluated step is judged again, word by word, by the truth."""
-    run = Run.create(tmp_path / "run", tiny_config(**SELECTED))
+    run = Run.create(tmp_path / "run", tiny_config(**{**SELECTED, "evaluate_every": 6}))
     sample = selection_sample(run.language, run.config)
     assert sample is not None
     assert len(sample.labels) == 256
@@ -136,7 +136,7 @@ def test_words_beyond_the_window_choose_the_step(tmp_path: Path) -> None:
     trainer, shares = Trainer.at_start(run, torch.device("cpu")), dict[int, float]()
     for step in range(1, 31):
         trainer.advance()
-        if step % 3 == 0:
+        if step % 6 == 0:
             trainer.model.eval()
             accepted = [
                 predict(trainer.model, run.language.vocabulary.decode(ids[:n]), run.objective)[1]

@@ -52,7 +52,14 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+ALIKE = {"gru", "rnn", "next-symbols", "sinusoidal"}
+"""What does nothing on a device that others do not do."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.torture] if k in ALIKE else []) for k in KINDS],
+)
 def test_a_step_is_the_same_and_waits_for_nothing(kind: str, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config(**KINDS[kind]))
     here = Trainer.at_start(run, CPU)
