@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
+import numpy as np
+from jaxtyping import Bool
+
 from models.languages import END, Word
 
 
@@ -29,6 +32,8 @@ class Listed:
         self.symbols = tuple(symbols)
         self.members = frozenset(members)
         self.prefixes = {word[:end] for word in self.members for end in range(len(word) + 1)}
+        self._fewest: dict[int, dict[Word, int | None]] = {}
+        self._of_length: dict[int, np.ndarray] = {}
 
     @classmethod
     def by_rule(cls, symbols: Sequence[str], rule: Callable[[Word], bool], reach: int) -> Listed:
@@ -46,12 +51,28 @@ class Listed:
 
     def fewest_substitutions(self, word: Word) -> int | None:
         """To a word of the same length and the opposite membership; None where there is none."""
-        wanted = not self.contains(word)
-        others = product(self.symbols, repeat=len(word))
-        return min(
-            (distance(word, other) for other in others if self.contains(other) == wanted),
-            default=None,
-        )
+        if len(word) not in self._fewest:
+            self._fewest[len(word)] = self._fewest_of(len(word))
+        return self._fewest[len(word)][word]
+
+    def _fewest_of(self, length: int) -> dict[Word, int | None]:
+        """The same for every word of a length: each is compared with all others."""
+        words = list(product(self.symbols, repeat=length))
+        rows = np.array(list(product(range(len(self.symbols)), repeat=length)))
+        members = np.array([self.contains(word) for word in words])
+        found: dict[Word, int | None] = {}
+        for word, row, member in zip(words, rows, members, strict=True):
+            others = rows[members != member]
+            found[word] = int((others != row).sum(axis=1).min()) if len(others) else None
+        return found
+
+    def unlike_members(self, word: Word) -> Bool[np.ndarray, "members time"]:
+        """Where each member of the word's length has another symbol."""
+        length = len(word)
+        if length not in self._of_length:
+            members = [other for other in self.members if len(other) == length]
+            self._of_length[length] = np.array(members, dtype=str).reshape(len(members), length)
+        return self._of_length[length] != np.array(word, dtype=str)
 
     def residual(self, prefix: Word, reach: int) -> tuple[bool, ...]:
         """Which continuations up to ``reach`` make a word: the state of a minimal automaton."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -56,18 +57,16 @@ class Plan:
     """The parts of a network, and what each computes.
 
     Attributes:
+        program: the program that is planned.
         places: the place of each variable.
         dims: the dimensions of the stream that each variable has in a plant without rotation.
-        edges: (sender, receiver) as circuits name them, "L0H1" to "L1H0.v": those that carry a
-            difference between words of a length. What is read through others, as the positions that
-            aim a head, is the same in all of them.
         heads: (layer, head) of the program; all others are idle.
         mlps: the layers whose MLP computes something.
     """
 
+    program: Program
     places: Mapping[Variable, _Place]
     dims: Mapping[Variable, slice]
-    edges: frozenset[tuple[str, str]]
     heads: frozenset[tuple[int, int]]
     mlps: frozenset[int]
 
@@ -75,6 +74,14 @@ class Plan:
     def layers(self) -> int:
         """The number of layers that the program needs."""
         return 1 + max(place.layer for place in self.places.values())
+
+    @cached_property
+    def edges(self) -> frozenset[tuple[str, str]]:
+        """(sender, receiver) as circuits name them, "L0H1" to "L1H0.v": those that carry a
+        difference between words of a length. What is read through others, as the positions that aim
+        a head, is the same in all of them. It is found by tracing words, and many plans are drawn
+        whose edges nobody asks for."""
+        return frozenset(_edges(self.program, self.places))
 
 
 def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
@@ -104,9 +111,9 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
     ends = np.cumsum([variable.size for variable in places]).tolist()
     dims = {v: slice(end - v.size, end) for v, end in zip(places, ends, strict=True)}
     return Plan(
+        program,
         places,
         dims,
-        frozenset(_edges(program, places)),
         frozenset((layer, head) for layer, heads in slots.items() for head in heads),
         frozenset(p.layer for p in places.values() if p.sender.endswith("mlp")),
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from types import MappingProxyType
 
@@ -184,15 +185,17 @@ class Program:
     verdict: Variable
     ahead: bool = False
 
-    @property
+    @cached_property
     def variables(self) -> list[Variable]:
         """All variables, each after those that it reads."""
         order: dict[Variable, None] = {}
 
         def visit(variable: Variable) -> None:
+            if variable in order:  # several variables read it
+                return
             for source in variable.reads:
                 visit(source)
-            order.setdefault(variable)
+            order[variable] = None
 
         visit(self.verdict)
         return list(order)

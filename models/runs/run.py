@@ -21,7 +21,7 @@ import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -354,7 +354,13 @@ class Run:
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of the packages, for the record of a run or a result."""
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
+
+
+@cache
+def _version(package: str) -> str:
+    """A version as it was when it was first asked for, which is that of what was imported."""
+    return version(package)
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -400,8 +406,9 @@ def run_name(config: TrainConfig) -> str:
     return "-".join(part for part in parts if part)
 
 
+@cache
 def _git_commit() -> str | None:
-    """The commit of this source tree; None outside one."""
+    """The commit of this source tree when it was first asked for; None outside one."""
     try:
         command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

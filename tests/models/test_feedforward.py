@@ -86,7 +86,8 @@ def test_it_learns_parity_of_the_words_that_it_can_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shape = replace(TINY, architecture="feedforward", n_ctx=5, d_mlp=32, act_fn="relu")
-    taught = {"language": "parity", "max_n": 4, "steps": 800, "batch_size": 32}
+    taught = {"language": "parity", "max_n": 4, "steps": 600, "batch_size": 32}
+    taught["evaluate_every"] = 600
     config = tiny_config(model=shape, learning_rate=1e-2, **taught)
     run = Run.create(tmp_path / "parity-feedforward", config)
     train(run, "cpu")

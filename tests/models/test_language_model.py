@@ -208,7 +208,8 @@ def test_a_language_model_of_a_n_comes_to_its_entropy(tmp_path: Path) -> None:
         language="an",
         objective="language-model",
         max_n=4,
-        steps=300,
+        steps=240,
+        evaluate_every=240,
         batch_size=256,
         learning_rate=1e-2,
     )

@@ -66,6 +66,15 @@ class Case:
     def words(self) -> list[Word]:
         return list(words_up_to(self.listed.symbols, self.longest))
 
+    @property
+    def fewer(self) -> list[Word]:
+        """For slow answers: of the longest words all members, and a seventh of the others."""
+        return [
+            word
+            for number, word in enumerate(self.words)
+            if len(word) < self.longest or self.listed.contains(word) or number % 7 == 0
+        ]
+
 
 def _regular(name: str, symbols: str, pattern: str, longest: int, spare: int) -> Case:
     lang = RegularLanguage.from_regex(name, pattern, symbols)
@@ -243,8 +252,12 @@ def test_contains(case: Case) -> None:
 
 
 def test_next_symbols_are_those_that_some_word_goes_on_with(case: Case) -> None:
-    for word in case.words:
-        assert case.language.next_symbols(word) == case.listed.next_symbols(word), word
+    """As a batch has them; single words are compared with it below."""
+    words, vocabulary = case.words, case.language.vocabulary
+    allowed = case.language.allowed(vocabulary.words(words))
+    for row, word in enumerate(words):
+        follow = vocabulary.decode(np.flatnonzero(allowed[row, len(word)]))
+        assert frozenset(follow) == case.listed.next_symbols(word), word
 
 
 def test_batches_give_the_answers_of_single_words(case: Case) -> None:
@@ -264,26 +277,26 @@ def test_batches_give_the_answers_of_single_words(case: Case) -> None:
 
 
 def test_valid_is_one_while_a_word_can_still_come_of_it(case: Case) -> None:
-    for word in case.words:
-        assert case.language.state(word)["valid"] == case.listed.alive(word), word
+    words = case.words
+    valid = case.language.trace(case.language.vocabulary.words(words))["valid"]
+    for row, word in enumerate(words):
+        assert valid[row, len(word)] == case.listed.alive(word), word
 
 
 def test_counterfactual_is_the_nearest_word_of_the_other_membership(case: Case) -> None:
     rng = np.random.default_rng(0)
-    for word in case.words:
+    for word in case.fewer:
         fewest = case.listed.fewest_substitutions(word)
         if fewest is None:
             with pytest.raises(LookupError):
                 case.language.counterfactual(word)
             continue
-        for changed in (
-            case.language.counterfactual(word),
-            case.language.counterfactual(word),
-            case.language.counterfactual(word, rng),
-        ):
+        sure = case.language.counterfactual(word)
+        for changed in (sure, case.language.counterfactual(word, rng)):
             assert case.listed.contains(changed) != case.listed.contains(word), (word, changed)
             assert distance(word, changed) == fewest, (word, changed)
-        assert case.language.counterfactual(word) == case.language.counterfactual(word)
+        if len(word) < 4:
+            assert case.language.counterfactual(word) == sure
 
 
 TRIED, TRIED_IN_CONTEXT = 20_000, 200_000
@@ -302,7 +315,7 @@ def test_of_every_language_the_counterfactual_is_the_nearest(name: str) -> None:
             break
         ids = np.array(list(product(range(size), repeat=length))) + FIRST_SYMBOL_ID
         labels = known.labels(Words(ids, np.full(len(ids), length)))
-        for row in rng.choice(len(ids), size=min(len(ids), 40), replace=False).tolist():
+        for row in rng.choice(len(ids), size=min(len(ids), 20), replace=False).tolist():
             others = ids[labels != labels[row]]
             word = known.vocabulary.decode(ids[row])
             if not len(others):
@@ -328,7 +341,7 @@ def test_of_a_wrong_pair_the_target_is_to_blame(name: str) -> None:
     for n in (1, 2, 3, 4):
         if not known.has(length := known.length_of(n), True):
             continue
-        for ids in known.near_misses(rng, np.full(12, length)).ids:
+        for ids in known.near_misses(rng, np.full(8, length)).ids:
             cut = int((ids == known.vocabulary.ids[">"]).argmax()) + 1
             if not 1 < cut < length or size ** (length - cut) > TRIED_IN_CONTEXT:
                 continue
@@ -355,17 +368,18 @@ def test_a_generator_draws_among_equally_near_counterfactuals(name: str, word: s
 
 def test_all_repairs_with_the_fewest_substitutions_are_found(case: Case) -> None:
     """By comparing with every member of the length; larger sets of positions are not listed."""
-    for word in case.words:
-        members = [other for other in case.listed.members if len(other) == len(word)]
-        if case.listed.contains(word) or not members or not word:
+    for word in case.fewer:
+        unlike = case.listed.unlike_members(word)
+        if case.listed.contains(word) or not len(unlike) or not word:
             continue
-        unlike = {tuple(i for i in range(len(word)) if word[i] != m[i]) for m in members}
-        fewest = min(map(len, unlike))
-        expected = sorted(each for each in unlike if len(each) == fewest)
+        sizes = unlike.sum(axis=1)
+        nearest = unlike[sizes == sizes.min()]
+        expected = sorted({tuple(np.flatnonzero(row).tolist()) for row in nearest})
         found = case.language.rationales(word)
         assert found is not None
         assert list(found) == expected, word
-        assert case.language.rationale(word) == tuple(sorted(set().union(*expected)))
+        if len(word) < 4:
+            assert case.language.rationale(word) == tuple(sorted(set().union(*expected)))
         assert len(found[0]) == case.listed.fewest_substitutions(word)
 
 
@@ -373,7 +387,7 @@ def test_the_effect_of_a_position_is_the_share_of_symbols_that_turn_the_membersh
     case: Case,
 ) -> None:
     symbols = case.language.vocabulary.symbols
-    for word in case.words:
+    for word in case.fewer:
         before = case.listed.contains(word)
         expected = [
             sum(case.listed.contains((*word[:i], s, *word[i + 1 :])) != before for s in symbols)

@@ -62,15 +62,15 @@ def test_near_misses_are_just_outside(name: str) -> None:
     longest = {2: 9, 3: 6, 4: 4, 5: 4}[len(lang.vocabulary.symbols)]
     for length in range(1, longest + 1):
         words = by_membership(lang, length)
-        near = pairs(words)
-        assert lang.has_near_miss(length) == bool(near)
+        near = any(distance(m, o) == 1 for o in words[False] for m in words[True])
+        assert lang.has_near_miss(length) == near
         if not near:
             with pytest.raises(LookupError):
                 lang.sample(np.random.default_rng(0), 1, [length], False, hard=True)
             continue
         for missed in set(spelled(lang, 100, length)):
             assert missed in words[False]
-            assert min(distance(missed, member) for member in words[True]) <= reach(lang)
+            assert any(distance(missed, member) <= reach(lang) for member in words[True])
 
 
 def test_brackets_cross_in_some_near_misses() -> None:

@@ -79,15 +79,16 @@ def test_it_is_the_sum_over_all_members_of_the_window(name: str, spread: Spread)
     batch = known.vocabulary.words(asked)
     found = known.next_probabilities(batch, shares)
     assert found is not None
+    expected: dict[Word, np.ndarray] = {}
+    for prefix in {word[:at] for word in asked for at in range(len(word) + 1)}:
+        expected[prefix] = np.zeros(len(known.vocabulary))
+        if (of := begins.get(prefix, 0.0)) > 0:
+            expected[prefix][END_ID] = ends.get(prefix, 0.0) / of
+            for symbol in known.vocabulary.symbols:
+                expected[prefix][known.vocabulary.ids[symbol]] = begins[(*prefix, symbol)] / of
     for row, word in enumerate(asked):
-        for at in range(len(word) + 1):
-            prefix = word[:at]
-            expected = np.zeros(len(known.vocabulary))
-            if (of := begins.get(prefix, 0.0)) > 0:
-                expected[END_ID] = ends.get(prefix, 0.0) / of
-                for symbol in known.vocabulary.symbols:
-                    expected[known.vocabulary.ids[symbol]] = begins[(*prefix, symbol)] / of
-            assert found[row, at] == pytest.approx(expected, abs=1e-9), prefix
+        of_word = np.array([expected[word[:at]] for at in range(len(word) + 1)])
+        assert np.abs(found[row, : len(word) + 1] - of_word).max() < 1e-9, word
 
 
 @pytest.mark.parametrize("name", ["nested", "linear"])
@@ -96,7 +97,7 @@ def test_words_are_drawn_as_it_says(name: str) -> None:
     known = formal(name)
     lengths = known.lengths(14)
     shares = known.length_shares(lengths)
-    drawn = known.sample(np.random.default_rng(0), 4000, lengths, label=True).words
+    drawn = known.sample(np.random.default_rng(0), 1600, lengths, label=True).words
     p = known.next_probabilities(drawn, shares)
     assert p is not None
     tokens = np.pad(drawn.ids, ((0, 0), (0, 1)), constant_values=END_ID)
@@ -120,9 +121,9 @@ def test_words_are_drawn_as_it_says(name: str) -> None:
 def test_long_words_are_no_trouble_to_numbers() -> None:
     for name in ("parity", "dyck2", "dyck1-unbounded", "anbn"):
         known = formal(name)
-        lengths = [*range(190, 201), *range(2, 20)]
+        lengths = [*range(150, 161), *range(2, 20)]
         shares = known.length_shares(lengths)
-        drawn = known.sample(np.random.default_rng(0), 4, [200], label=True).words
+        drawn = known.sample(np.random.default_rng(0), 1, [160], label=True).words
         found = known.next_probabilities(drawn, shares)
         assert found is not None
         assert np.isfinite(found).all()

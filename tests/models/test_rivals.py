@@ -274,16 +274,24 @@ def context(word: tuple[int, ...], t: int, k: int) -> tuple[int, ...]:
 Corpus = list[tuple[tuple[int, ...], np.ndarray, np.ndarray]]
 
 
-def by_hand(corpus: Corpus, word: tuple[int, ...], order: int) -> np.ndarray:
-    """p_k = (allowed_k + p_{k-1}) / (seen_k + 1), p_{-1} = 1/2, counted in dictionaries."""
-    allowed: Counter[tuple[tuple[int, ...], int]] = Counter()
-    seen: Counter[tuple[tuple[int, ...], int]] = Counter()
+Counts = Counter[tuple[tuple[int, ...], int]]
+
+
+def counts_of(corpus: Corpus, order: int) -> tuple[Counts, Counts]:
+    """How often each token was allowed after a context, and how often it was asked for."""
+    allowed, seen = Counts(), Counts()
     for line, target, weight in corpus:
         for t, k in itertools.product(range(len(line)), range(order)):
             for v in range(target.shape[1]):
                 seen[context(line, t, k), v] += weight[t, v]
                 allowed[context(line, t, k), v] += weight[t, v] * target[t, v]
-    out = np.full((len(word), corpus[0][1].shape[1]), 0.5)
+    return allowed, seen
+
+
+def by_hand(counts: tuple[Counts, Counts], word: tuple[int, ...], order: int) -> np.ndarray:
+    """p_k = (allowed_k + p_{k-1}) / (seen_k + 1), p_{-1} = 1/2."""
+    allowed, seen = counts
+    out = np.full((len(word), 1 + max(v for _, v in seen)), 0.5)
     for t, v in np.ndindex(*out.shape):
         for k in range(order):
             key = context(word, t, k), v
@@ -314,9 +322,10 @@ def test_the_probabilities_are_counts(order: int, taught: str) -> None:
         (0,),
         *((0, *rest) for n in (1, 3) for rest in itertools.product((2, 3), repeat=n)),
     ]
+    counts = counts_of(corpus, order)
     for word in tested:
         p = model(torch.tensor([word]))[0].sigmoid().numpy()
-        expected = np.clip(by_hand(corpus, word, order), 1e-6, 1 - 1e-6)
+        expected = np.clip(by_hand(counts, word, order), 1e-6, 1 - 1e-6)
         np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-6)
     assert np.ptp(expected) > 0.05
 
@@ -328,7 +337,8 @@ def test_an_unseen_context_says_what_the_next_shorter_one_says() -> None:
     model.count(torch.tensor([[0, 2, 2]]), target, torch.ones(1, 3, 5))
     row = model(torch.tensor([[0, 3, 2]]))[0, -1]  # "b a" was never seen, "a" was
     close(row, model(torch.tensor([[0, 2, 4, 2]]))[0, -1])
-    shorter = by_hand([((0, 2, 2), target[0].numpy(), np.ones((3, 5)))], (0, 2, 2), 2)[-1]
+    counts = counts_of([((0, 2, 2), target[0].numpy(), np.ones((3, 5)))], 2)
+    shorter = by_hand(counts, (0, 2, 2), 2)[-1]
     close(row.sigmoid(), torch.as_tensor(shorter).float(), 1e-6)
     assert (model(torch.tensor([[0, 2, 2]]))[0, -1] - row).abs().max() > 0.1
     assert (ngram(3)(torch.tensor([[0, 2]])) == 0).all()  # p = 1/2 before anything was learned
@@ -347,7 +357,9 @@ def test_training_is_counting(tmp_path: Path) -> None:
             (tuple(line), target, weight) for line, target, weight in zip(*parts, strict=True)
         ]
     p = run.model()(torch.tensor([[0, 2, 2, 3, 3]]))[0].sigmoid().detach().numpy()
-    np.testing.assert_allclose(p, by_hand(corpus, (0, 2, 2, 3, 3), 2), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        p, by_hand(counts_of(corpus, 2), (0, 2, 2, 3, 3), 2), rtol=1e-4, atol=1e-5
+    )
 
 
 @cache

@@ -181,7 +181,9 @@ def test_many_seeds_at_once_read_what_each_reads_alone() -> None:
 
 
 def test_it_is_learned_beyond_chance(tmp_path: Path) -> None:
-    config = tags_config(max_n=8, steps=250, batch_size=32, warmup=10, learning_rate=1e-2)
+    config = tags_config(
+        max_n=8, steps=200, evaluate_every=200, batch_size=32, warmup=10, learning_rate=1e-2
+    )
     run = Run.create(tmp_path / "run", config)
     train(run, "cpu")
     sample = validation_sample(run.language, config)

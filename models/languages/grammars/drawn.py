@@ -193,6 +193,8 @@ class DrawnLanguage(FormalLanguage):
         random = ~labels & ~missing
         for _ in range(TRIES):
             rows = np.flatnonzero(random)
+            if not len(rows):  # a long chart takes its time even without words
+                break
             hits = rows[self.labels(Words.of_rows(ids[rows], lengths[rows]))]
             random[:] = False
             random[hits] = True

@@ -195,6 +195,10 @@ class InContext(DrawnLanguage):
         allowed[..., self.border] = letter & reading.known.any(axis=2)
         return allowed
 
+    def labels(self, words: Words) -> np.ndarray:
+        """Labels as in ``Language``, without what may follow."""
+        return np.asarray(self._read(words).phase[np.arange(len(words)), words.lengths] == ANSWERED)
+
     # -- nearby prompts -------------------------------------------------------------------------
 
     def _answered(self, word: Word, rng: np.random.Generator | None) -> Word | None:

@@ -100,17 +100,21 @@ class Transduction(DrawnLanguage):
         """Source and target of a pair; the target is empty before the border."""
         return split_pair(word)
 
+    def _cuts(self, words: Words) -> Int[np.ndarray, " batch"]:
+        """The number of symbols before the first that is none of a source."""
+        limit = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
+        foreign = (words.ids >= limit) & words.mask
+        first = np.pad(foreign, ((0, 0), (0, 1))).argmax(axis=1)
+        return np.array(np.where(foreign.any(axis=1), first, words.lengths))
+
     def _sides(
         self, words: Words
     ) -> tuple[Bool[np.ndarray, "batch time_plus_1 vocabulary"], list[tuple[int, Word, Word]]]:
         """The tokens with which the source may go on; and for each word with a whole source before
         its border: its row, the source and its target."""
         limit = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
-        foreign = (words.ids >= limit) & words.mask
-        first = np.pad(foreign, ((0, 0), (0, 1))).argmax(axis=1)
-        cut = np.array(np.where(foreign.any(axis=1), first, words.lengths))
-        inside = Words.of_rows(words.ids, cut)
-        follow = self.source.allowed(inside)
+        cut = self._cuts(words)
+        follow = self.source.allowed(Words.of_rows(words.ids, cut))
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         on_source = np.arange(allowed.shape[1]) <= cut[:, None]
         allowed[..., :limit] = follow & on_source[..., None]
@@ -120,11 +124,36 @@ class Transduction(DrawnLanguage):
         rows = np.arange(len(words))
         symbols = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
         at_border = (symbols[rows, cut] == self.border) & allowed[rows, cut, self.border]
-        ended = []
-        for row in np.flatnonzero(at_border):
+        ended, targets = [], dict[Word, Word]()  # many words may have one source
+        for row in np.flatnonzero(at_border).tolist():
             source = self.vocabulary.decode(words.ids[row, : cut[row]])
-            ended.append((int(row), source, self.target(source)))
+            if source not in targets:
+                targets[source] = self.target(source)
+            ended.append((row, source, targets[source]))
         return allowed, ended
+
+    def labels(self, words: Words) -> np.ndarray:
+        """Labels as in ``Language``: of each source that comes before a border the one right pair
+        is made, and nothing that may follow is asked for."""
+        words = Words.of_rows(words.ids, words.lengths)
+        cuts = self._cuts(words)
+        rows = np.flatnonzero((cuts > 0) & (cuts < words.lengths))
+        rows = rows[words.ids[rows, cuts[rows]] == self.border]
+        labels = np.zeros(len(words), dtype=bool)
+        if not len(rows):
+            return labels
+        before = Words.of_rows(words.ids[rows], cuts[rows]).ids
+        ids, back = np.unique(before, axis=0, return_inverse=True)
+        sources = Words(ids, (ids != END_ID).sum(axis=1))
+        pairs = list[Word]()
+        for row, whole in enumerate(self.source.labels(sources)):
+            source = self.vocabulary.decode(ids[row, : sources.lengths[row]])
+            pairs.append((*source, BORDER, *self.target(source)) if whole else ())
+        right, back = self.vocabulary.words(pairs), back.ravel()
+        width = min(right.ids.shape[1], words.ids.shape[1])
+        same = (right.ids[back, :width] == words.ids[rows, :width]).all(axis=1)
+        labels[rows] = same & (right.lengths[back] == words.lengths[rows])
+        return labels
 
     def allowed(self, words: Words) -> np.ndarray:
         allowed, ended = self._sides(words)
