@@ -247,7 +247,7 @@ LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {
     "explanations": (lambda q: explained(q, *LOOKING), ["plain"]),
     "gradients": (
         lambda q: explained(q, *GRADIENTS),
-        RIVALS,
+        ["lstm", "cnn"],  # every recurrence takes its gradients the same way
     ),
     "shared prefixes": (last_logits, ["learned", "alibi", "counters"]),
 }
