@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from types import MappingProxyType
 
@@ -184,8 +185,8 @@ class Program:
     verdict: Variable
     ahead: bool = False
 
-    @property
-    def variables(self) -> list[Variable]:
+    @cached_property
+    def variables(self) -> Sequence[Variable]:
         """All variables, each after those that it reads."""
         order: dict[Variable, None] = {}
 
@@ -195,7 +196,7 @@ class Program:
             order.setdefault(variable)
 
         visit(self.verdict)
-        return list(order)
+        return tuple(order)
 
     def trace(
         self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})
