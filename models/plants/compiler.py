@@ -84,22 +84,16 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
         n_heads: the number of heads in a layer of the network.
         seed: the seed of the heads' places in their layer; without it they come first.
     """
-    places, heads = _placed(program, n_heads, seed)
+    places = _placed(program, n_heads, seed)
     ends = np.cumsum([variable.size for variable in places]).tolist()
     dims = {v: slice(end - v.size, end) for v, end in zip(places, ends, strict=True)}
-    return Plan(
-        places,
-        dims,
-        frozenset(_edges(program, places)),
-        heads,
-        frozenset(p.layer for p in places.values() if p.sender.endswith("mlp")),
-    )
+    heads = [(p.layer, int(p.sender.split("H")[1])) for p in places.values() if "H" in p.sender]
+    mlps = frozenset(p.layer for p in places.values() if p.sender.endswith("mlp"))
+    return Plan(places, dims, frozenset(_edges(program, places)), frozenset(heads), mlps)
 
 
-def _placed(
-    program: Program, n_heads: int = 0, seed: int | None = None
-) -> tuple[dict[Variable, _Place], frozenset[tuple[int, int]]]:
-    """The places of the variables, and the (layer, head) of those that heads make; see ``plan``."""
+def _placed(program: Program, n_heads: int = 0, seed: int | None = None) -> dict[Variable, _Place]:
+    """The place of each variable; see ``plan``."""
     places: dict[Variable, _Place] = {}
     slots: dict[int, list[int]] = {}
     rng = None if seed is None else np.random.default_rng(seed)
@@ -117,7 +111,7 @@ def _placed(
         else:
             layer = before // 2
             places[variable] = _Place(f"L{layer} mlp", layer, 2 * layer + 2)
-    return places, frozenset((layer, head) for layer, heads in slots.items() for head in heads)
+    return places
 
 
 def _edges(program: Program, places: Mapping[Variable, _Place]) -> set[tuple[str, str]]:
@@ -170,16 +164,15 @@ def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) 
         spare: dimensions of the stream that no variable has.
         units: hidden units more than the program needs in any layer.
     """
-    places, of_program = _placed(program)
+    places = _placed(program)
     layers = 1 + max(place.layer for place in places.values())
-    per_layer = [sum(layer == i for layer, _ in of_program) for i in range(layers)]
-    selects = [v for v in program.variables if isinstance(v, Select)]
+    selects = [v for v in places if isinstance(v, Select)]
+    per_layer = [sum(places[v].layer == layer for v in selects) for layer in range(layers)]
     widths = [1 + (0 if v.keys is None else v.keys.size) for v in selects]
     hidden = [
         sum(_hidden(v) for v, p in places.items() if p.sender == f"L{layer} mlp")
         for layer in range(layers)
     ]
-    positioned = any(isinstance(v, Positions) for v in program.variables)
     return ModelConfig(
         n_layers=layers,
         n_heads=max(1, *per_layer) + heads,
@@ -188,7 +181,7 @@ def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) 
         value_width=max([1, *(v.size for v in selects)]),
         d_mlp=max(1, *hidden) + units,
         mask="bidirectional" if program.ahead else "causal",
-        positions="learned" if positioned else "none",
+        positions="learned" if any(isinstance(v, Positions) for v in places) else "none",
         norm="none",
         act_fn="relu",
         n_ctx=REACH,
