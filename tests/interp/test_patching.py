@@ -188,7 +188,7 @@ def one_by_one(
 def compare(table: pd.DataFrame, metric: ReadAt, logits: list[Tensor]) -> None:
     """Holds a table against the metric of the logits of each of its sites."""
     expected = torch.cat([metric(of_site) for of_site in logits]).numpy()
-    np.testing.assert_allclose(table["patched"], expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table["patched"], expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.slow
