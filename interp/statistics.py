@@ -14,8 +14,8 @@ from math import hypot, sqrt
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import expit, logit
-from scipy.stats import binomtest, norm, t
+from scipy.special import expit, logit, ndtri, stdtrit
+from scipy.stats import binomtest
 
 
 def brackets(low: float | None, high: float | None, form: str) -> str:
@@ -186,6 +186,7 @@ def unless_agreed(
     return wilson(round(share) * int(count), int(count), confidence)  # tables hold floats
 
 
+@lru_cache(maxsize=1024)
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a share (1927); it stays in [0, 1] and is sound at 0 and 1.
 
@@ -244,7 +245,7 @@ def t_interval(
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return mean, float("nan"), float("nan")
-    half = t.ppf((1 + confidence) / 2, count - 1) * np.std(values, ddof=1) / np.sqrt(count)
+    half = stdtrit(count - 1, (1 + confidence) / 2) * np.std(values, ddof=1) / np.sqrt(count)
     return mean, mean - float(half), mean + float(half)
 
 
@@ -352,5 +353,5 @@ def nested_bootstrap(
         redrawn[here] = centres[index] + values[rows].mean(axis=1) - means[index]
     tail = (1 - confidence) / 2
     ends = np.quantile(redrawn.mean(axis=1), [tail, 1 - tail]) - mean
-    low, high = mean + ends * t.ppf(tail, count - 1) / norm.ppf(tail)
+    low, high = mean + ends * stdtrit(count - 1, tail) / ndtri(tail)
     return mean, float(low), float(high)

@@ -186,7 +186,7 @@ class Program:
     ahead: bool = False
 
     @cached_property
-    def variables(self) -> list[Variable]:
+    def variables(self) -> Sequence[Variable]:
         """All variables, each after those that it reads."""
         order: dict[Variable, None] = {}
 
@@ -198,7 +198,7 @@ class Program:
             order[variable] = None
 
         visit(self.verdict)
-        return list(order)
+        return tuple(order)
 
     def trace(
         self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})

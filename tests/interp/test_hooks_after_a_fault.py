@@ -7,15 +7,19 @@ import torch
 from test_lenses_on_a_second_device import LENSES, Asked, explained
 from torch import nn
 
-from interp.explanations.methods import METHODS
+from interp.explanations.methods import GATES, METHODS
 
 CPU = torch.device("cpu")
 HALF_WAY = {
-    **{f"{lens}, {kinds[0]}": (ask, kinds[0]) for lens, (ask, kinds) in LENSES.items()},
+    **{
+        f"{lens}, {kinds[0]}": (ask, kinds[0])
+        for lens, (ask, kinds) in LENSES.items()
+        if lens != "explanations"  # of which each method has its case
+    },
     **{
         name: (lambda asked, name=name: explained(asked, name), "plain")
         for name, method in METHODS.items()
-        if method.family in ("gradient", "LIME and SHAP")
+        if method.family in ("attention", "gradient", "LIME and SHAP") and name != GATES
     },
 }
 

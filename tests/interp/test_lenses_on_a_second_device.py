@@ -215,7 +215,7 @@ LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {
         lambda q: patched_logits(q.model, q.clean, q.corrupted, Site("z", 1, 5, 0)).cpu(),
         ["plain"],
     ),
-    "edges": (lambda q: edge_effects(*pairs_of(q)), ["alibi", "counters"]),
+    "edges": (lambda q: edge_effects(*pairs_of(q), steps=2), ["alibi", "counters"]),
     "circuits": (circuit, ["plain"]),
     "ablation": (
         lambda q: [
@@ -247,7 +247,7 @@ LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {
     "explanations": (lambda q: explained(q, *LOOKING), ["plain"]),
     "gradients": (
         lambda q: explained(q, *GRADIENTS),
-        RIVALS,
+        ["lstm", "cnn"],  # every recurrence takes its gradients the same way
     ),
     "shared prefixes": (last_logits, ["learned", "alibi", "counters"]),
 }

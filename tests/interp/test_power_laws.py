@@ -74,14 +74,14 @@ def test_the_aicc_is_that_of_its_definition() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_the_interval_holds_the_planted_exponent(seeds: int) -> None:
-    """Of 40 simulations 38 should; in longer trials 90 to 95% do."""
+    """Of 30 simulations 28 should; in longer trials 90 to 95% do."""
     held, widths = 0, []
-    for trial in range(40):
+    for trial in range(30):
         size, loss, group = noisy(3 * SIZES**-0.5, seeds, 0.2, trial)
         low, high = exponent_interval(size, loss, group, resamples=60)
         held += low <= 0.5 <= high
         widths.append(high - low)
-    assert held >= 34
+    assert held >= 26
     assert np.mean(widths) < 0.2  # it is no interval that holds everything
 
 
