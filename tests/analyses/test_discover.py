@@ -291,7 +291,7 @@ def test_what_does_not_fit_into_the_time_is_not_begun(
 @pytest.mark.slow
 def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels by the toss of a coin: after networks that have nothing to say none is trained."""
-    _, lines = drawn(150)
+    _, lines = drawn(400)
     rng = np.random.default_rng(3)
     labels = rng.choice(["ja", "nee"], len(lines)).tolist()
     monkeypatch.setattr(module, "HOPELESS", 1)

@@ -104,8 +104,9 @@ def drawn_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def docs(drawn_docs: Path, tmp_path: Path) -> Path:
-    """A copy of the folder, which a test may damage."""
-    return Path(shutil.copytree(drawn_docs, tmp_path / "docs"))
+    """A copy of the folder, and of what its tables were made of, which a test may damage."""
+    shutil.copytree(drawn_docs.parent, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "docs"
 
 
 def test_a_page_says_what_its_tables_hold(docs: Path) -> None:
