@@ -258,11 +258,12 @@ def as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
 def run(dfa: DFA, words: Sequence[Word]) -> np.ndarray:
     """The automaton's verdicts on words, [words]: True where it accepts."""
     verdicts = np.empty(len(words), dtype=bool)
+    rows, start, final = dfa.transitions, dfa.initial_state, dfa.final_states
     for index, word in enumerate(words):
-        state = dfa.initial_state
+        state = start
         for symbol in word:
-            state = dfa.transitions[state][symbol]
-        verdicts[index] = state in dfa.final_states
+            state = rows[state][symbol]
+        verdicts[index] = state in final
     return verdicts
 
 

@@ -79,8 +79,8 @@ def rules_near(
     if not told:
         return []
     candidates = [families.same_ends()] if len(symbols) <= MOST_ENDS else []
-    rules = _with_denials([*candidates, *_candidates(families, told, states=5, patterns=())])
-    seen = np.array([_verdicts(rule.dfa, symbols, padded) for rule in rules])
+    rules = [*candidates, *_candidates(families, told, states=5, patterns=())]
+    seen = _with_denials(rules, symbols, padded)
     best: dict[int, tuple[Rule, int]] = {}
     for wrong, make in _near(seen, verdicts, rules, most_wrong):
         rule = make()
@@ -100,8 +100,8 @@ def _equivalent(goal: DFA, families: Families, terms: Sequence[str]) -> list[Rul
     rules = _rules(goal, families, terms)
     probes = _probes(len(families.symbols))
     wanted = _verdicts(goal, families.symbols, probes)
-    seen = np.array([_verdicts(rule.dfa, families.symbols, probes) for rule in rules])
-    alone = (rules[i] for i in np.flatnonzero((seen == wanted).all(axis=1)))
+    seen = _with_denials(rules, families.symbols, probes)
+    alone = (_form(rules, int(i)) for i in np.flatnonzero((seen == wanted).all(axis=1)))
     ways: list[Iterable[Rule]] = [
         (rule for rule in alone if rule.dfa == goal),
         shapes(goal, families, terms),
@@ -113,14 +113,14 @@ def _equivalent(goal: DFA, families: Families, terms: Sequence[str]) -> list[Rul
 
 
 def _rules(goal: DFA, families: Families, terms: Sequence[str]) -> list[Rule]:
-    """The rules of one part, with their denials, to compare with a goal."""
+    """The rules of one part that are compared, as are their denials, with a goal."""
     rules = _constants(families)
     names = families.names or {}
     # Equal letters are equal symbols only if each letter stands for a single one.
     if len(names) <= MOST_ENDS and all(names.get(s, s) == s for s in families.symbols):
         rules.append(families.same_ends())
     patterns = [shortest_word(dfa, families.symbols) for dfa in (goal, goal.complement())]
-    return _with_denials([*rules, *_candidates(families, terms, len(goal.states), patterns)])
+    return [*rules, *_candidates(families, terms, len(goal.states), patterns)]
 
 
 def _on_tier(goal: DFA, families: Families, terms: Sequence[str]) -> Iterator[Rule]:
@@ -133,12 +133,13 @@ def _on_tier(goal: DFA, families: Families, terms: Sequence[str]) -> Iterator[Ru
 
 
 def _near(
-    seen: Bool[np.ndarray, "rules words"],
+    seen: Bool[np.ndarray, "forms words"],
     wanted: Bool[np.ndarray, " words"],
     rules: Sequence[Rule],
     most_wrong: int,
 ) -> Iterator[tuple[int, Callable[[], Rule]]]:
-    """Candidates, and pairs of them joined by and, or, xor, that differ on few words.
+    """Candidates, their denials, and pairs of these joined by and, or, xor, that differ on few
+    words.
 
     Each comes as the number of words on which it differs, and a function that makes the rule. How
     many words two rules both accept, and how many of these are wanted, says this of all pairs at
@@ -148,31 +149,45 @@ def _near(
     goal = wanted.astype(np.float32)
     both, both_wanted = counts @ counts.T, (counts * goal) @ counts.T
     one, one_wanted, total = counts.sum(axis=1), counts @ goal, goal.sum()
-    sizes = np.array([rule.size for rule in rules])
-
-    def chosen(index: int) -> Rule:
-        return rules[index]
+    sizes = np.array([rule.size + denied for rule in rules for denied in (0, 1)])
 
     for index in np.flatnonzero(one + total - 2 * one_wanted <= most_wrong):
         wrong = int(one[index] + total - 2 * one_wanted[index])
-        yield wrong, partial(chosen, int(index))
+        yield wrong, partial(_form, rules, int(index))
     sums, sums_wanted = one[:, None] + one, one_wanted[:, None] + one_wanted
     shares = {
         Rule.__and__: (both, both_wanted),
         Rule.__or__: (sums - both, sums_wanted - both_wanted),
         Rule.__xor__: (sums - 2 * both, sums_wanted - 2 * both_wanted),
     }
+    once = np.triu(np.ones(both.shape, dtype=bool), 1)
     for combine, (size, shared) in shares.items():
         differ = size + total - 2 * shared
-        differ[np.tril_indices(len(differ))] = np.inf
-        rows, columns = np.nonzero(differ <= most_wrong)
+        rows, columns = np.nonzero((differ <= most_wrong) & once)
         smallest = np.lexsort((differ[rows, columns], sizes[rows] + sizes[columns]))[:MOST_PAIRS]
         for i, j in zip(rows[smallest].tolist(), columns[smallest].tolist(), strict=True):
-            yield int(differ[i, j]), partial(combine, rules[i], rules[j])
+            yield int(differ[i, j]), partial(_joined, combine, rules, i, j)
 
 
-def _with_denials(rules: Iterable[Rule]) -> list[Rule]:
-    return [form for rule in rules for form in (rule, ~rule)]
+def _with_denials(
+    rules: Sequence[Rule], letters: Sequence[str], words: np.ndarray
+) -> Bool[np.ndarray, "forms words"]:
+    """The verdicts of every rule on padded words, and after each those of its denial.
+
+    The denials themselves are made only where they fit: their automata take most of the time.
+    """
+    seen = np.array([_verdicts(rule.dfa, letters, words) for rule in rules])
+    return np.stack([seen, ~seen], axis=1).reshape(2 * len(rules), len(words))
+
+
+def _form(rules: Sequence[Rule], index: int) -> Rule:
+    """A rule or its denial, by its row among the verdicts."""
+    rule = rules[index // 2]
+    return ~rule if index % 2 else rule
+
+
+def _joined(combine: Callable[[Rule, Rule], Rule], rules: Sequence[Rule], i: int, j: int) -> Rule:
+    return combine(_form(rules, i), _form(rules, j))
 
 
 def _constants(families: Families) -> list[Rule]:
@@ -248,13 +263,14 @@ def _padded(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> np.ndarra
 
 def _verdicts(dfa: DFA, letters: Sequence[str], words: np.ndarray) -> np.ndarray:
     """The automaton's verdicts on padded words, [words]."""
-    number = {state: index for index, state in enumerate(dfa.states)}
-    # The last column is the padding, which moves nothing.
+    width = len(letters) + 1
+    start = {state: width * index for index, state in enumerate(dfa.states)}  # of a state's row
+    # The first column is the padding, which moves nothing.
     delta = np.array(
-        [[*(number[dfa.transitions[q][s]] for s in letters), number[q]] for q in dfa.states]
-    )
+        [[start[q], *(start[dfa.transitions[q][s]] for s in letters)] for q in dfa.states]
+    ).ravel()
     final = np.array([q in dfa.final_states for q in dfa.states])
-    state = np.full(len(words), number[dfa.initial_state])
-    for column in words.T:
-        state = delta[state, column]
-    return final[state]
+    state = np.full(len(words), start[dfa.initial_state])
+    for column in np.ascontiguousarray(words.T) + 1:
+        state = delta[state + column]
+    return final[state // width]

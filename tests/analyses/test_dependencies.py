@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
-from analyses.answers import Answer, answer, fresh_answer
+from analyses.answers import Answer, answer, weighed
 from analyses.command_line.app import main
 from analyses.options.parts import Dependencies
 from analyses.questions.parts.dependencies import (
@@ -238,9 +238,10 @@ def test_what_depends_on_nothing_says_so(tmp_path: Path) -> None:
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["analyse", str(run.path), "dependencies", "--symbols"]
-    assert main([*words, " ".join(VERBS), "--count", "12", "--json"]) == 0
+    with without_pictures():
+        assert main([*words, " ".join(VERBS), "--count", "12", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    found = fresh_answer(run, QUESTION, Dependencies(" ".join(VERBS), count=12))
+    found = weighed(run, QUESTION, Dependencies(" ".join(VERBS), count=12), Answer(table))
     assert said["sentence"] == found.sentence
     assert found.claims == tuple(QUESTION.claims(Answer(table)))
     assert main([*words, "olifant"]) == 2

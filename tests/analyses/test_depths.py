@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from brute import distance
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.claims import told
@@ -97,18 +97,22 @@ def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
     assert isinstance(known, ContextFreeLanguage)
     by_depth = words_by_depth(run, 12, 3, 0)
     assert {depth for depth, some in by_depth.items() if len(some) == 12} >= {2, 3}
+    for depth, words in by_depth.items():
+        assert len(set(words)) == len(words)
+        assert all(embedding(next(known.trees(word))) == depth for word in words)
+    truths = {
+        word: [known.next_symbols(word[: end + 1]) for end in range(len(word))]
+        for words in by_depth.values()
+        for word in words
+    }
     for model, name in ((run.model(), "trained"), (run.untrained(), "untrained")):
         for depth, words in by_depth.items():
-            assert len(set(words)) == len(words)
             exact, last, yes = [], [], []
             for word in words:
-                assert embedding(next(known.trees(word))) == depth
                 follow, accepted = predict(model, word, run.objective)
-                truth = [known.next_symbols(word[: end + 1]) for end in range(len(word))]
+                truth = truths[word]
                 first, _ = predict(model, word[:1], run.objective)
                 assert first == follow[:1]
-                begins = set(predict(model, (), run.objective)[0] or [])
-                del begins
                 right = [set(f) == t for f, t in zip(follow, truth, strict=True)]
                 exact.append(all(right))
                 last.append(right[-2])
@@ -188,7 +192,8 @@ def test_depths_are_held_against_what_the_last_symbol_tells(
 
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["analyse", str(run.path), "depths", "--count", "5", "--deepest", "2", "--json"]
-    assert main(words) == 0
+    with without_pictures():
+        assert main(words) == 0
     said = json.loads(capsys.readouterr().out)
     assert {row["depth"] for row in said["table"]} == {1, 2}  # brackets have no word of depth 0
     table = depths(run, Depths(count=5, deepest=2))

@@ -130,12 +130,22 @@ def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Pa
     assert (folder / RECORD).read_bytes() == before
 
 
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder and the record of a discovery in the printed lines."""
+    folder = tmp_path_factory.mktemp("printed")
+    groups, words = zip(*printed_lines(), strict=True)
+    path = written(folder / "printed.tsv", list(groups), [" ".join(word) for word in words])
+    return folder, discover(Discover(path, folder))
+
+
 @pytest.mark.slow
-def test_the_printed_lines_have_a_rule_and_others_beside_it(tmp_path: Path) -> None:
+def test_the_printed_lines_have_a_rule_and_others_beside_it(
+    printed: tuple[Path, dict[str, Any]],
+) -> None:
     """Too few for a network; the search of classes is sure, and says what would decide."""
     groups, words = zip(*printed_lines(), strict=True)
-    path = written(tmp_path / "printed.tsv", list(groups), [" ".join(word) for word in words])
-    record = discover(Discover(path, tmp_path))
+    _, record = printed
     assert record["found"]["status"] == "none"
     assert record["run"] is None
     assert record["networks"] == []
@@ -547,12 +557,10 @@ def test_the_page_shows_all_ways(page: AppTest) -> None:
 
 @pytest.mark.slow
 def test_the_page_shows_the_best_rule_and_the_others_where_no_network_learned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    printed: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    groups, words = zip(*printed_lines(), strict=True)
-    path = written(tmp_path / "printed.tsv", list(groups), [" ".join(word) for word in words])
-    record = discover(Discover(path, tmp_path))
-    monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
+    folder, record = printed
+    monkeypatch.setattr("sys.argv", ["app.py", str(folder)])
     page = AppTest.from_string(PAGE, default_timeout=60).run()
     assert not page.exception
     assert "#### A line is A if it is one or more leeuw" in said(page)

@@ -1,8 +1,7 @@
 """Eight corpora, each with what made discovery say too much or too little: what it says of each.
 
 The quick tests ask a teacher that knows the rule of the lines, and answers by chance where no line
-is like the word. The slow ones train networks, as `lab rule` does: `make torture` of all eight, and
-`make test` of those in ``TRAINED``.
+is like the word. The slow ones train networks, as `lab rule` does.
 """
 
 from __future__ import annotations
@@ -312,7 +311,7 @@ def test_it_is_said_why_a_rival_is_not_reliable() -> None:
 def test_what_is_said_of_a_network_that_knows_the_rule(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = told(name, tmp_path, monkeypatch, Discovery())
+    found = told(name, tmp_path, monkeypatch, Discovery(words=800))
     corpus = CORPORA[name]
     said = f"{found['headline']} {found['evidence']}"
     assert (found["status"], found["finished"]) == (corpus.status, True), said
@@ -327,15 +326,11 @@ def test_what_is_said_of_a_network_that_knows_the_rule(
         assert verdicts_of(dfa, read).tolist() == clean
 
 
-TRAINED = ("three in a hundred",)
-
-
-@pytest.mark.slow  # half a minute each: networks are trained
+@pytest.mark.torture
+@pytest.mark.slow  # half a minute each: networks are trained, as for one rule in test_discover.py
 @pytest.mark.parametrize("name", CORPORA)
-def test_what_is_said_of_trained_networks(name: str, tmp_path: Path, full: bool) -> None:
+def test_what_is_said_of_trained_networks(name: str, tmp_path: Path) -> None:
     """`lab rule` from the lines on: one network, its rule or the reason why there is none."""
-    if not full and name not in TRAINED:
-        pytest.skip("make torture trains on the other corpora too")
     path = tmp_path / "lines.tsv"
     path.write_text(as_tsv(*drawn(name)), encoding="utf-8")
     with without_pictures():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -42,11 +43,22 @@ def test_a_planted_rule_says_what_its_comment_says(index: int) -> None:
     assert not all(labels)
 
 
-pytestmark = pytest.mark.slow  # twelve trainings come first
+pytestmark = pytest.mark.slow  # many short trainings come first
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[FewLabels, pd.DataFrame]:
+def _few_test_words() -> Iterator[None]:
+    """To judge a network takes longer than three steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "TEST", 40)
+        patch.setattr(study, "RATES", RATES[:2])
+        yield
+
+
+@pytest.fixture(scope="module")
+def small(
+    tmp_path_factory: pytest.TempPathFactory, _few_test_words: None
+) -> tuple[FewLabels, pd.DataFrame]:
     out = tmp_path_factory.mktemp("few-labels")
     asked = FewLabels(
         targets=("planted",),
@@ -107,7 +119,7 @@ def test_each_way_has_the_rate_that_is_right_most_often() -> None:
     }
     cell = Cell("t", 0, 10, 1, 1, rates=study.best_rates(tried)["t", 10])
     assert cell.tried("untrained", "head") == [1e-2]
-    assert cell.tried("language model", "head") == RATES
+    assert cell.tried("language model", "head") == study.RATES
 
 
 def test_gains_are_differences_within_seeds() -> None:

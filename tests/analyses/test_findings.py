@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -84,9 +85,10 @@ def a_sweep(folder: Path, left: int = 0) -> Path:
     return folder
 
 
-@pytest.fixture
-def docs(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def drawn_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of pages with one template, its two tables, and a page from before."""
+    tmp_path = tmp_path_factory.mktemp("findings")
     found = tmp_path / "docs"
     (found / pages.PAGES).mkdir(parents=True)
     (found / pages.PAGES / "old.md").write_text("It was 12.5% then.\n")
@@ -98,6 +100,13 @@ def docs(tmp_path: Path) -> Path:
     keep(tmp_path / "told.csv", "told", found, "lab in-context RUN --csv", "How right?")
     pages.write(found, "far")
     return found
+
+
+@pytest.fixture
+def docs(drawn_docs: Path, tmp_path: Path) -> Path:
+    """A copy of the folder, and of what its tables were made of, which a test may damage."""
+    shutil.copytree(drawn_docs.parent, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "docs"
 
 
 def test_a_page_says_what_its_tables_hold(docs: Path) -> None:

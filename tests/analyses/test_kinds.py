@@ -53,7 +53,7 @@ KINDS: dict[str, dict[str, str]] = {
 TASKS: dict[str, tuple[object, object]] = {
     "accuracy": (accuracy, accuracy.Options(max_n=2, count=4)),
     "probing": (probing, probing.Options(words=40)),
-    "interventions": (interventions, interventions.Options(words=12, pairs=8)),
+    "interventions": (interventions, interventions.Options(words=12, pairs=8, rank=2)),
     "emergence": (emergence, emergence.Options(words=40, count=2)),
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
@@ -66,6 +66,24 @@ TASKS: dict[str, tuple[object, object]] = {
 
 LONG = ("identity", "no residual, post")
 """Kinds that are near to others: `make torture` alone asks every question of them."""
+
+READ_HOOKS = ("probing", "interventions", "emergence", "discovery")
+"""Questions that see verdicts and activations alone, so that one kind of each set of hooks will
+do. The other questions take a network apart."""
+
+
+def is_long(kind: str, name: str) -> bool:
+    """Is this question, of this kind, near to what other tests ask, and not quick?"""
+    if kind == "decoder":  # the tests of each question ask it
+        return name in (*READ_HOOKS, "heads", "explanations")
+    return kind in LONG or (kind in ("sandwich", "linear", "rnn") and name in READ_HOOKS)
+
+
+CASES = [
+    pytest.param(kind, name, marks=[pytest.mark.torture] if is_long(kind, name) else [])
+    for kind in KINDS
+    for name in TASKS
+]
 
 
 @pytest.fixture(
@@ -100,7 +118,7 @@ def refused(run: Run, name: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(("run", "name"), CASES, indirect=["run"])
 def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     module, options = TASKS[name]
     if reason := refused(run, name):

@@ -59,21 +59,22 @@ def templates(docs: Path) -> list[str]:
     return sorted(path.stem for path in (docs / TEMPLATES).glob("*.md"))
 
 
-def _written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
-    """A page, and its pictures by the names of their files.
+def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
+    """A page, and its charts by the names of their files. They are not drawn yet: it takes longer
+    than all the rest, and who looks for faults needs no picture.
 
     Raises:
         UserError: a table is missing or was changed; the template is wrong.
     """
     used: dict[str, Table] = {}
-    pictures: dict[str, bytes] = {}
+    charts: dict[str, ChartType] = {}
 
     def table(of: str) -> Table:
         used[of] = used[of] if of in used else load(docs, of)
         return used[of]
 
     def drawn(figure: ChartType, file: str, says: str) -> str:
-        pictures[file] = render(figure, "svg")
+        charts[file] = figure
         return f"![{says}]({file})"
 
     def picture(data: Table, says: str) -> str:
@@ -105,12 +106,13 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
         text = pages.from_string(source).render(**called)
     except (TemplateError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{file} cannot be written ({error}): correct it there") from None
-    return f"{MARK.format(name=name)}\n\n{text}", pictures
+    return f"{MARK.format(name=name)}\n\n{text}", charts
 
 
 def write(docs: Path, name: str) -> Path:
     """Writes a page with its pictures. Raises UserError as ``_written``."""
-    text, pictures = _written(docs, name)
+    text, charts = _written(docs, name)
+    pictures = {file: render(figure, "svg") for file, figure in charts.items()}
     for file, content in pictures.items():
         write_bytes(docs / PAGES / file, content)
     path = docs / PAGES / f"{name}.md"
@@ -128,7 +130,7 @@ def faults(docs: Path) -> list[str]:
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
         used |= set(USED.findall(template.read_text()))
         try:
-            text, pictures = _written(docs, name)
+            text, charts = _written(docs, name)
         except UserError as error:
             messages.append(str(error))
             continue
@@ -136,7 +138,7 @@ def faults(docs: Path) -> list[str]:
             messages.append(f"{path} is not what its tables say: run `lab report`")
         messages += [
             f"{path.parent / file} is missing: run `lab report`"
-            for file in pictures
+            for file in charts
             if not (path.parent / file).exists()
         ]
         messages += [

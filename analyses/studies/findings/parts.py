@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -100,12 +101,13 @@ def grid(
 ) -> str:
     """Two factors of a table: the mean over units in each cell, with its 95% interval."""
     rows, columns = (list(dict.fromkeys(found.rows[factor])) for factor in (down, across))
+    means = found.rows.groupby([down, across, unit])[value].mean().dropna()
+    cells = {cell: part.to_numpy(dtype=float) for cell, part in means.groupby(level=[0, 1])}
     lines = []
     for row in rows:
         line: dict[str, str] = {down: str(row)}
         for column in columns:
-            cell = found.rows[(found.rows[down] == row) & (found.rows[across] == column)]
-            numbers = cell.groupby(unit)[value].mean().dropna().to_numpy(dtype=float)
+            numbers = cells.get((row, column), ())
             line[str(column)] = (
                 with_interval(*seeds_interval(numbers, shares=are_shares(style)), style)
                 if len(numbers)
@@ -137,8 +139,8 @@ def beside(
         line = {" ": row}
         for column, about in columns.items():
             cell = {**about, **of}
-            there = (found.rows[[*cell]] == pd.Series(cell)).all(axis=1).any()
-            line[column] = tell(style, **cell) if there else "-"
+            there = np.all([found.rows[name] == value for name, value in cell.items()], axis=0)
+            line[column] = tell(style, **cell) if there.any() else "-"
         if {*line.values()} == {row, "-"}:
             raise UserError(f"{found.name} has no {row} ({of}): correct the template")
         lines.append(line)
@@ -214,9 +216,8 @@ def origins(named: Sequence[Table]) -> str:
 def laws(found: Table, size: Size) -> str:
     """The laws of a sweep with losses: a row per language, the power law of the loss above its
     entropy with the 95% interval of the exponent, and its AICc less that of the best rival."""
-    runs = scaling.of_table(found.rows, found.by, size)
     rows = []
-    for name, fits in scaling.laws(runs).set_index("law").groupby("language", sort=False):
+    for name, fits in _fitted(found, size)[1].set_index("law").groupby("language", sort=False):
         power, rivals = fits.loc["power"], fits.drop(index="power")["worse"]
         ahead = power["worse"] - rivals.min()
         rows.append(
@@ -232,10 +233,16 @@ def laws(found: Table, size: Size) -> str:
     return _markdown(pd.DataFrame(rows))
 
 
+@lru_cache(maxsize=1)  # a page tells the same laws in sentences and in a table
+def _fitted(found: Table, size: Size) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The runs of a sweep with losses, and their laws."""
+    runs = scaling.of_table(found.rows, found.by, size)
+    return runs, scaling.laws(runs)
+
+
 def law_sentences(found: Table, size: Size) -> str:
     """The sentences of ``lab show FOLDER scaling`` on a sweep with losses, a line per language."""
-    runs = scaling.of_table(found.rows, found.by, size)
-    sentences = scaling.in_words(runs, scaling.laws(runs), size)
+    sentences = scaling.in_words(*_fitted(found, size), size)
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 

@@ -52,7 +52,7 @@ class Origin(Record):
     machine: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a table is equal to itself alone, and can be remembered
 class Table:
     """A kept table, and the figures that a page may take from it."""
 
@@ -81,9 +81,11 @@ class Table:
 
     def where(self, **values: Any) -> Table:
         """The rows that have these values; several may be given as a list."""
-        rows = self.rows
+        chosen = np.ones(len(self.rows), dtype=bool)
         for column, value in values.items():
-            rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
+            wanted = value if isinstance(value, list) else [value]
+            chosen &= self.rows[column].isin(wanted).to_numpy()
+        rows = self.rows[chosen]
         if rows.empty:
             raise UserError(f"{self.name} has no rows where {values}: correct the template")
         return Table(self.name, self.origin, rows)
