@@ -13,6 +13,7 @@ from functools import cached_property, reduce, wraps
 from types import FunctionType, MethodType
 from typing import Any
 
+import jaxtyping
 from beartype import beartype
 
 CHECKS = 20  # of what goes in, and of what comes out
@@ -36,6 +37,26 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         return check(*args, **kwargs)
 
     return call
+
+
+_decorate = jaxtyping.jaxtyped
+
+
+def _jaxtyped(*args: Any, **kwargs: Any) -> Any:
+    """``jaxtyping.jaxtyped``, but a function within one stays bare after its checks: it is made at
+    each call of the other one, and to decorate it takes a millisecond."""
+    made = _decorate(*args, **kwargs)
+    if args:
+        return made
+
+    def decorated(function: Any) -> Any:
+        name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+        return function if _made[name] >= CHECKS else made(function)
+
+    return decorated
+
+
+jaxtyping.jaxtyped = _jaxtyped
 
 
 def named(module: str, name: str) -> FunctionType | None:

@@ -3,11 +3,14 @@ the first calls of every test."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jaxtyping
 import numpy as np
 import pytest
 import shapes
 import torch
-from jaxtyping import TypeCheckError
+from jaxtyping import Float, TypeCheckError
 
 from interp.explanations.scores import cosine
 from interp.model import activations
@@ -36,6 +39,22 @@ def test_the_first_calls_are_checked_and_in_every_test_anew() -> None:
         with pytest.raises(ValueError, match="axis"):  # numpy's own
             cosine(wrong, wrong)
         shapes.anew()
+
+
+def test_a_function_within_one_is_bare_after_its_checks() -> None:
+    def made() -> Callable[[np.ndarray], None]:
+        @jaxtyping.jaxtyped(typechecker=shapes.checked)
+        def within(x: Float[np.ndarray, "_"]) -> None:
+            pass
+
+        return within
+
+    for _ in range(shapes.CHECKS // 2):
+        with pytest.raises(TypeCheckError):
+            made()(np.ones((2, 3)))
+        made()(np.ones(3))
+    made()(np.ones((2, 3)))
+    assert not hasattr(made(), "__wrapped__")
 
 
 @pytest.mark.parametrize("name", ["Game.values", "Game.__call__"])
