@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import least_squares, leastsq
-from scipy.special import expit, ndtri, stdtrit
+from scipy.optimize import least_squares
+from scipy.special import expit
+from scipy.stats import norm, t
 
 Array = Float[np.ndarray, " point"]
 RESAMPLES = 400
@@ -44,11 +46,14 @@ def _free(
     starts: list[list[float]],
     x: np.ndarray,
     y: np.ndarray,
+    slopes: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """The best parameters from several starts, by Levenberg and Marquardt's method. ``log_law``
-    takes them, and the sizes."""
+    takes them, and the sizes; ``slopes`` are its derivatives, [size, parameter]."""
+    jac: Any = "2-point" if slopes is None else lambda theta: slopes(theta, x)
     fits = [
-        least_squares(lambda theta: log_law(theta, x) - y, start, method="lm") for start in starts
+        least_squares(lambda theta: log_law(theta, x) - y, start, jac=jac, method="lm")
+        for start in starts
     ]
     return min(fits, key=lambda fit: fit.cost).x
 
@@ -74,16 +79,7 @@ def power(size: Array, loss: Array) -> Law:
     y, x = np.log(loss), np.log(size)
     slope, level = np.polyfit(x, y, 1)
     straight = np.array([level, -slope, -np.inf])
-    bent, *_ = leastsq(  # as in ``_free``, without the book-keeping that a bootstrap waits for
-        lambda theta: _power(theta, size) - y,
-        [level, -2 * slope, y.min() - 0.5],
-        Dfun=lambda theta: _power_slopes(theta, size),
-        full_output=True,  # without warnings
-        ftol=1e-8,
-        xtol=1e-8,
-        gtol=1e-8,
-        maxfev=300,
-    )
+    bent = _free(_power, [[level, -2 * slope, y.min() - 0.5]], size, y, _power_slopes)
 
     def law(theta: np.ndarray, count: int) -> Law:
         named = {"a": float(np.exp(theta[0])), "alpha": float(theta[1])}
@@ -226,10 +222,10 @@ def exponent_interval(
     whole = power(size, loss)
     exponents = []
     for _ in range(resamples):
-        rows = np.concatenate([runs[rng.integers(len(runs), size=len(runs))] for runs in members])
+        rows = np.concatenate([rng.choice(runs, len(runs)) for runs in members])
         exponents.append(power(size[rows], np.exp(stretched[rows])).parameters["alpha"])
     tail = (1 - confidence) / 2
     ends = np.quantile(exponents, [tail, 1 - tail]) - whole.parameters["alpha"]
     free = sum(len(runs) - 1 for runs in members)
-    low, high = whole.parameters["alpha"] + ends * stdtrit(free, tail) / ndtri(tail)
+    low, high = whole.parameters["alpha"] + ends * t.ppf(tail, free) / norm.ppf(tail)
     return float(low), float(high)

@@ -115,10 +115,7 @@ def members(
     }  # fmt: skip
     some = [length for length, nodes in ends.items() if nodes][:LENGTHS]
     drawn = rng.choice(some, count).tolist() if some else []
-    steps, known = _steps_back(claim), dict[tuple[int, Node], _Choice]()
-    starts = {length: _Choice.of({(node, ""): n for node, n in ends[length].items()})
-              for length in set(drawn)}  # fmt: skip
-    return in_order(_word(steps, starts[length], ways[:length], known, rng) for length in drawn)
+    return in_order(_word(claim, ends[length], ways[:length], rng) for length in drawn)
 
 
 def _ways(claim: Claim, longest: int) -> list[dict[Node, float]]:
@@ -149,73 +146,29 @@ def _ways(claim: Claim, longest: int) -> list[dict[Node, float]]:
     return ways
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """The nodes from which a node can be reached, each with the symbol that leads on, and chances
-    in proportion to the numbers of words."""
-
-    nodes: list[tuple[Node, str]]
-    chances: np.ndarray
-
-    @classmethod
-    def of(cls, numbers: dict[tuple[Node, str], float]) -> _Choice:
-        chances = np.array(list(numbers.values()))
-        return cls(list(numbers), chances / chances.sum())
-
-    def drawn(self, rng: np.random.Generator) -> tuple[Node, str]:
-        return self.nodes[int(rng.choice(len(self.nodes), p=self.chances))]
-
-
-def _steps_back(claim: Claim) -> dict[Any, list[tuple[str, list[int], list[Any]]]]:
-    """By state: every symbol that leads there, its weights, and the states from which it does."""
-    steps: dict[Any, list[tuple[str, list[int], list[Any]]]] = defaultdict(list)
-    for symbol, weights in zip(claim.symbols, claim.weights.tolist(), strict=True):
-        sources: dict[Any, list[Any]] = defaultdict(list)
-        for state, row in claim.dfa.transitions.items():
-            sources[row[symbol]].append(state)
-        for target, states in sources.items():
-            steps[target].append((symbol, weights, states))
-    return steps
-
-
 def _word(
-    steps: dict[Any, list[tuple[str, list[int], list[Any]]]],
-    choice: _Choice,
-    ways: list[dict[Node, float]],
-    known: dict[tuple[int, Node], _Choice],
-    rng: np.random.Generator,
+    claim: Claim, ends: dict[Node, float], ways: list[dict[Node, float]], rng: np.random.Generator
 ) -> Word:
-    """A random word that leads from the start to one of the ends, drawn from its last symbol on.
-
-    Args:
-        steps: those of ``_steps_back``.
-        choice: of the end.
-        ways: the nodes after every number of symbols but the last.
-        known: the choices of earlier words, by the number of symbols and the node; it grows.
-    """
+    """A random word that leads from the start to one of the ends, drawn from its last symbol on."""
+    steps = list(zip(claim.symbols, claim.weights.tolist(), strict=True))
+    came: dict[tuple[Node, str], float] = {(node, ""): number for node, number in ends.items()}
     word: list[str] = []
-    for left in reversed(range(len(ways))):
-        node, symbol = choice.drawn(rng)
+    for layer in reversed(ways):
+        (state, sums), symbol = _drawn(came, rng)
         word.append(symbol)
-        if (left, node) not in known:
-            known[left, node] = _before(steps, node, ways[left])
-        choice = known[left, node]
-    word.append(choice.drawn(rng)[1])
+        came = {}
+        for one, weights in steps:
+            earlier = tuple(a - b for a, b in zip(sums, weights, strict=True))
+            for q, row in claim.dfa.transitions.items():
+                if row[one] == state and (q, earlier) in layer:
+                    came[(q, earlier), one] = layer[q, earlier]
+    word.append(_drawn(came, rng)[1])
     return tuple(word[:0:-1])
 
 
-def _before(
-    steps: dict[Any, list[tuple[str, list[int], list[Any]]]], node: Node, layer: dict[Node, float]
-) -> _Choice:
-    """The choice among the nodes of a layer from which one symbol leads to a node."""
-    state, sums = node
-    came: dict[tuple[Node, str], float] = {}
-    for symbol, weights, states in steps[state]:
-        earlier = tuple(a - b for a, b in zip(sums, weights, strict=True))
-        for q in states:
-            if (q, earlier) in layer:
-                came[(q, earlier), symbol] = layer[q, earlier]
-    return _Choice.of(came)
+def _drawn(numbers: dict[tuple[Node, str], float], rng: np.random.Generator) -> tuple[Node, str]:
+    chances = np.array(list(numbers.values()))
+    return list(numbers)[int(rng.choice(len(chances), p=chances / chances.sum()))]
 
 
 def edited(words: Sequence[Word], symbols: Sequence[str], rng: np.random.Generator) -> set[Word]:

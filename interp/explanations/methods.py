@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -63,6 +64,10 @@ GATES = "LSTM gates"
 SHAPLEY = "Shapley values"
 
 
+_weights = partial(Method, scales=UNSCALED, signed=False, replaces=False)
+"""A method that says how much each place matters, by numbers without a unit."""
+
+
 def _of_metrics(
     explain: Callable[[Case, Metric, int], Values],
 ) -> Callable[[Case, int], Values]:
@@ -112,37 +117,19 @@ METHODS: Mapping[str, Method] = {
         scales=("log odds",),
         replaces=False,
     ),
-    "attention": Method(
-        "attention",
-        "mean weight of the last layer's heads",
-        lambda c, _: attention.last_layer(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
+    "attention": _weights(
+        "attention", "mean weight of the last layer's heads", lambda c, _: attention.last_layer(c)
     ),
-    "rollout": Method(
-        "attention",
-        "weights multiplied through the layers",
-        lambda c, _: attention.rollout(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
+    "rollout": _weights(
+        "attention", "weights multiplied through the layers", lambda c, _: attention.rollout(c)
     ),
-    "flow": Method(
-        "attention",
-        "largest flow that the weights let through",
-        lambda c, _: attention.flow(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
+    "flow": _weights(
+        "attention", "largest flow that the weights let through", lambda c, _: attention.flow(c)
     ),
-    GATES: Method(
+    GATES: _weights(
         "attention",
         "input gate times later forget gates, mean over units",
         lambda c, _: attention.gates(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
     ),
     "gradient x input": Method(
         "gradient",
@@ -177,22 +164,8 @@ METHODS: Mapping[str, Method] = {
         seeded=True,
         replaces=False,
     ),
-    "position": Method(
-        "control",
-        "the place in the word",
-        lambda c, _: controls.position(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
-    ),
-    "oracle": Method(
-        "control",
-        "one rationale",
-        lambda c, _: controls.oracle(c),
-        scales=UNSCALED,
-        signed=False,
-        replaces=False,
-    ),
+    "position": _weights("control", "the place in the word", lambda c, _: controls.position(c)),
+    "oracle": _weights("control", "one rationale", lambda c, _: controls.oracle(c)),
     "language": Method(
         "control", SHAPLEY, lambda c, _: controls.language(c), scales=("membership",)
     ),

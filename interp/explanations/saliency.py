@@ -157,21 +157,20 @@ def integrated_gradients(
     parts, used = np.full(lines, PARTS), np.full(lines, PARTS * POINTS)
     total = torch.zeros((len(metrics), *x.shape), dtype=x.dtype, device=x.device)
     while line.size:
-        values, missed = [], []
-        for some in np.split(np.arange(line.size), range(TOGETHER, line.size, TOGETHER)):
-            ways = start[line[some] % draws], x
-            value, error = _quadrature(
-                model, *ways, low[some], high[some], metrics, line[some] // draws
+        answers = [
+            _quadrature(
+                model, start[line[i] % draws], x, low[i], high[i], metrics, line[i] // draws
             )
-            values.append(value)
-            missed.append(error.abs().double().cpu().numpy())
-        rough = np.concatenate(missed) > (allowed / parts)[line]
+            for i in np.split(np.arange(line.size), range(TOGETHER, line.size, TOGETHER))
+        ]
+        values, missed = (torch.cat(parts_of) for parts_of in zip(*answers, strict=True))
+        rough = missed.abs().double().cpu().numpy() > (allowed / parts)[line]
         more = np.bincount(line[rough], minlength=lines)
         affordable = used + 2 * POINTS * more <= steps
         used, parts = used + 2 * POINTS * more * affordable, parts + more * affordable
         cut = rough & affordable[line]
-        done = torch.as_tensor((line // draws)[~cut], device=x.device)
-        total.index_add_(0, done, torch.cat(values)[torch.as_tensor(~cut, device=x.device)])
+        done = torch.as_tensor(np.flatnonzero(~cut), device=x.device)
+        total.index_add_(0, torch.as_tensor((line // draws)[~cut], device=x.device), values[done])
         line, low, high = line[cut], low[cut], high[cut]
         middle = (low + high) / 2
         line = np.concatenate([line, line])

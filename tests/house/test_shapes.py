@@ -49,9 +49,9 @@ def test_a_function_within_one_is_bare_after_its_checks() -> None:
 
         return within
 
-    for _ in range(shapes.CHECKS // 2):
-        with pytest.raises(TypeCheckError):
-            made()(np.ones((2, 3)))
+    with pytest.raises(TypeCheckError):
+        made()(np.ones((2, 3)))
+    for _ in range(shapes.CHECKS):
         made()(np.ones(3))
     made()(np.ones((2, 3)))
     assert not hasattr(made(), "__wrapped__")
