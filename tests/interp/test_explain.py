@@ -250,7 +250,7 @@ def test_an_answer_costs_the_words_that_were_scored(decoder: LanguageModel) -> N
         "substitution": 1 + size * symbols,
         "gradient x input": 2 * 2,  # a pass per scale
         "SmoothGrad": 2 * (1 + 24),
-        "integrated gradients": 2 * (2 * (1 + draws) + PARTS * (POINTS + 2) * draws),
+        "integrated gradients": 3 * (1 + draws) + 2 * PARTS * (POINTS + 2) * draws,
         **dict.fromkeys(HEADS, 1),
         **dict.fromkeys(FAMILY["control"], 0),
     }
