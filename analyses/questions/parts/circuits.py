@@ -176,7 +176,7 @@ def _claims(answer: Answer) -> list[Claim]:
 def _kept(faithfulness: float) -> float:
     """The share that is kept: what a control keeps too much, it misses as what it keeps too little
     (its own difference may be next to nothing)."""
-    return 1 - abs(1 - faithfulness)
+    return min(faithfulness, 2 - faithfulness)
 
 
 def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
