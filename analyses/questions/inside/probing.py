@@ -380,7 +380,7 @@ QUESTION = Question(
     headline,
     chart,
     _claims,
-    brief=Options(words=300),
+    brief=Options(words=180),
     planned=(
         Planned("trained", "untrained"),
         Planned("compression", "compression, untrained"),
