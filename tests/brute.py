@@ -67,7 +67,7 @@ class Listed:
         return found
 
     def unlike_members(self, word: Word) -> Bool[np.ndarray, "members time"]:
-        """Where each member of the word's length has another symbol."""
+        """Marks the places at which each member of the word's length has another symbol."""
         length = len(word)
         if length not in self._of_length:
             members = [other for other in self.members if len(other) == length]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -90,7 +91,8 @@ def modules(root: Path) -> dict[str, Path]:
     return found
 
 
-def imported(source: str) -> set[str]:
+@cache
+def imported(source: str) -> frozenset[str]:
     """All dotted names that a source imports; ``from a import b`` gives both a and a.b."""
     names = set()
     for node in ast.walk(ast.parse(source)):
@@ -99,7 +101,7 @@ def imported(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "write imports from the root"
             names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
+    return frozenset(names)
 
 
 def graph(root: Path) -> nx.DiGraph[str]:

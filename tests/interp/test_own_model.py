@@ -16,7 +16,7 @@ ROOMS = {"models", "interp", "analyses", "dashboard"}
 
 
 def test_it_takes_interp_alone() -> None:
-    """``test_floors`` says the same of interp, so that this holds of all that is imported."""
+    """Imports of the script: none of another room. ``test_floors`` holds the same of interp."""
     nodes = [*ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))]
     names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]

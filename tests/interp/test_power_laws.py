@@ -74,7 +74,7 @@ def test_the_aicc_is_that_of_its_definition() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_the_interval_holds_the_planted_exponent(seeds: int) -> None:
-    """Of 30 simulations 28 should; in longer trials 90 to 95% do."""
+    """Coverage in 30 simulations: 28 are expected; longer trials have 90 to 95%."""
     held, widths = 0, []
     for trial in range(30):
         size, loss, group = noisy(3 * SIZES**-0.5, seeds, 0.2, trial)

@@ -252,7 +252,7 @@ def test_contains(case: Case) -> None:
 
 
 def test_next_symbols_are_those_that_some_word_goes_on_with(case: Case) -> None:
-    """As a batch has them; single words are compared with it below."""
+    """Answers for a batch; the test of batches compares them with those for single words."""
     words, vocabulary = case.words, case.language.vocabulary
     allowed = case.language.allowed(vocabulary.words(words))
     for row, word in enumerate(words):

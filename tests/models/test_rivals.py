@@ -278,7 +278,7 @@ Counts = Counter[tuple[tuple[int, ...], int]]
 
 
 def counts_of(corpus: Corpus, order: int) -> tuple[Counts, Counts]:
-    """How often each token was allowed after a context, and how often it was asked for."""
+    """Counts of tokens that were allowed after a context, and of those that were asked for."""
     allowed, seen = Counts(), Counts()
     for line, target, weight in corpus:
         for t, k in itertools.product(range(len(line)), range(order)):

@@ -39,7 +39,7 @@ def joined(tokens: Word, pair: tuple[str, str]) -> Word:
 
 
 def counted(parts: Counter[Word]) -> Counter[tuple[str, str]]:
-    """How often each pair stands in parts that come so often."""
+    """Counts of neighbouring pairs, where each part comes so often."""
     counts: Counter[tuple[str, str]] = Counter()
     for part, times in parts.items():
         for pair in pairwise(part):
