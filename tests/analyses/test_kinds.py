@@ -68,8 +68,8 @@ LONG = ("identity", "no residual, post")
 """Kinds that are near to others: `make torture` alone asks every question of them."""
 
 READ_HOOKS = ("probing", "interventions", "emergence", "discovery")
-"""Questions that see verdicts and activations alone. One kind of each set of hooks will do for them;
-the other questions take a network apart."""
+"""Questions that see verdicts and activations alone. One kind of each set of hooks will do for
+them; the other questions take a network apart."""
 
 
 def is_long(kind: str, name: str) -> bool:

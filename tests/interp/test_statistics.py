@@ -326,8 +326,8 @@ def test_the_nested_bootstrap_hangs_on_its_seed_alone() -> None:
 def test_nested_intervals_hold_the_truth_as_often_as_they_say(
     seeds: int, between: float, within: float, least: float, most: float
 ) -> None:
-    """Coverage in 600 samples of 5 to 40 words a seed; its standard error is 0.9%. Plain percentiles
-    of both draws cover 84, 95 and 99%; Student's interval of the means is the standard.
+    """Coverage in 600 samples of 5 to 40 words a seed; its standard error is 0.9%. Plain
+    percentiles of both draws cover 84, 95 and 99%; Student's interval is the standard.
     """
     rng = np.random.default_rng(0)
     held, student = [], []
