@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -170,6 +170,17 @@ class LanguageModel(HookedRootModule):
             "a model that is compiled in place ignores hooks: keep the model, and call "
             "torch.compile(model) where speed counts"
         )
+
+    def remove_all_hook_fns(
+        self,
+        direction: Literal["fwd", "bwd", "both"] = "both",
+        including_permanent: bool = False,
+        level: int | None = None,
+    ) -> None:
+        """Removes hooks as in TransformerLens; hook points without hooks are passed over."""
+        for point in self.hook_dict.values():
+            if point.fwd_hooks or point.bwd_hooks:
+                point.remove_hooks(direction, including_permanent, level)
 
     def run_with_cache(
         self, *args: Any, return_cache_object: bool = True, **kwargs: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Interval
 
@@ -11,6 +11,9 @@ from analyses.options.shared import Checked, Seed
 from models.errors import UserError
 
 DictionaryKind = Literal["topk", "batchtopk", "matryoshka", "transcoder"]
+Beside = Literal["mlp", "1-sparse", "8-sparse", "compression"]
+"""What is fitted beside linear probes: perceptrons; linear probes of one or eight numbers; the bits
+that a variable takes once the activations are known."""
 MOST_WIDTH = 4096
 
 
@@ -21,10 +24,12 @@ class Probing(Checked):
     Attributes:
         words: the number of words, drawn from the training window. Half of them fit the probes, a
             quarter choose the best sites, and the others score the probes.
+        probes: what is fitted beside the linear probes.
         seed: the seed that draws the words and splits them.
     """
 
     words: Annotated[int, Interval(ge=8, le=100_000)] = 400
+    probes: tuple[Beside, ...] = get_args(Beside)
     seed: Seed = 0
 
 

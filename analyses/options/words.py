@@ -60,6 +60,7 @@ class Leaderboard(Checked):
             drawn again is not explained again.
         longest: the largest number of symbols in a word; at most 12, so that all subsets of its
             symbols can be tried.
+        replacements: what stands in for hidden symbols, each in turn; by default all three.
         samples: the number of coalitions that LIME and SHAP may ask for. A coalition is a set of
             symbols that stay visible.
         draws: the number of replacements over which the model's probability of "in the language"
@@ -72,6 +73,7 @@ class Leaderboard(Checked):
 
     words: Annotated[int, Interval(ge=1, le=100_000)] = 100
     longest: int = 10
+    replacements: tuple[Replacement, ...] = ()
     samples: Annotated[int, Interval(ge=16, le=1_000_000)] = 256
     draws: Annotated[int, Interval(ge=1, le=10_000)] = 8
     steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] = 384

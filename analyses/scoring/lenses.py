@@ -209,7 +209,7 @@ def _aligned(model: Any, words: VariableWords) -> Any:
     best = -1.0, "", np.eye(1)
     for site in words.sites:
         along = trained_basis(model, site, cases, rank, words.seed, EPOCHS)
-        moved = displacements(model, site, cases)
+        moved = displacements(model, [site], cases)[site]
         right = answered(model, site, cases, moved, within(along, rank)).mean()
         best = max(best, (right, site, along.T.numpy()), key=itemgetter(0))
     return best[1:]

@@ -121,29 +121,51 @@ def members(
 def _ways(claim: Claim, longest: int) -> list[dict[Node, float]]:
     """The states and sums after every number of symbols, each with the number of words that lead
     there, as a share of the largest. It is cut where they are too many."""
-    rows, final = claim.dfa.transitions, claim.dfa.final_states
-    dead = {q for q, row in rows.items() if q not in final and set(row.values()) == {q}}
+    rows, goal = claim.dfa.transitions, claim.goal
+    bounds = _bounds(claim)
     steps = list(zip(claim.symbols, claim.weights.tolist(), strict=True))
-    most = np.abs(claim.weights).max(axis=0, initial=0).tolist()
-    ways: list[dict[Node, float]] = [{(claim.dfa.initial_state, (0,) * len(most)): 1.0}]
+    ways: list[dict[Node, float]] = [{(claim.dfa.initial_state, (0,) * len(goal)): 1.0}]
     for left in reversed(range(longest)):
         after: dict[Node, float] = defaultdict(float)
         for (state, sums), number in ways[-1].items():
             for symbol, weights in steps:
-                if (target := rows[state][symbol]) not in dead:
+                if (target := rows[state][symbol]) in bounds:
                     total = tuple(a + b for a, b in zip(sums, weights, strict=True))
                     after[target, total] += number
         kept = {
             (q, sums): number
             for (q, sums), number in after.items()
-            # Else the symbols that are left cannot bring the sums back to the goal.
-            if all(abs(a - b) <= left * m for a, b, m in zip(sums, claim.goal, most, strict=True))
+            # Else the symbols that are left cannot bring the sums to the goal.
+            if all(
+                left * low <= end - at <= left * high
+                for at, end, (low, high) in zip(sums, goal, bounds[q], strict=True)
+            )
         }
         if not kept or len(kept) > MOST:
             break
         largest = max(kept.values())
         ways.append({node: number / largest for node, number in kept.items()})
     return ways
+
+
+def _bounds(claim: Claim) -> dict[Any, list[tuple[int, int]]]:
+    """For each state from which a word can still be accepted, and for each equation, the smallest
+    and the largest weight of a symbol that may follow."""
+    states = list(claim.dfa.states)
+    number = {q: i for i, q in enumerate(states)}
+    to = np.array([[number[claim.dfa.transitions[q][s]] for s in claim.symbols] for q in states])
+    reach = np.eye(len(states), dtype=bool)
+    np.put_along_axis(reach, to, True, axis=1)
+    for _ in range(len(states).bit_length()):
+        reach = reach @ reach
+    alive = reach[:, [number[q] for q in claim.dfa.final_states]].any(axis=1)
+    bounds = {}
+    for q in np.flatnonzero(alive).tolist():
+        after = reach[q] & alive
+        weights = claim.weights[after[to[after]].any(axis=0)]
+        low, high = (choose(weights, axis=0, initial=0).tolist() for choose in (np.min, np.max))
+        bounds[states[q]] = list(zip(low, high, strict=True))
+    return bounds
 
 
 def _word(

@@ -32,7 +32,7 @@ from interp.statistics import crossed_bootstrap
 
 EPOCHS, BATCH, RATE = 8, 32, 0.05
 DRAWS = 2  # of random subspaces
-ROWS = 128  # the most cases in a forward pass without gradients
+ROWS = 32  # the most cases in a forward pass without gradients
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,20 @@ def aligned(
     Returns:
         An orthonormal basis. Variable i has the columns from i * rank on.
     """
-    moved = displacements(model, hook, cases)
+    moved = displacements(model, [hook], cases)[hook]
+    return _aligned(model, hook, cases, moved, rank, seed, epochs)
+
+
+def _aligned(
+    model: HookedModel,
+    hook: str,
+    cases: Cases,
+    moved: Float[Tensor, "case pos d"],
+    rank: int,
+    seed: int,
+    epochs: int = EPOCHS,
+) -> Float[Tensor, "d columns"]:
+    """The basis of ``aligned``, from the displacements of the cases."""
     columns = rank * (int(cases.part.max()) + 1)
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
@@ -153,15 +166,16 @@ def aligned(
 
 def exchanged(
     model: HookedModel,
-    hook: str,
+    hooks: Sequence[str],
     fit: Cases,
     tests: Mapping[str, Cases],
     ranks: Sequence[int] = (1,),
     *,
     controls: bool = True,
     seed: int = 0,
+    report: Callable[[str], None] = lambda hook: None,
 ) -> pd.DataFrame:
-    """Trains subspaces at a hook on some cases, and tests them and the controls on others.
+    """Trains subspaces at each hook on some cases, and tests them and the controls on others.
 
     The methods are "DAS" (the trained subspace), and as controls "none" (nothing is exchanged),
     "random subspace" (exchange in a random subspace of the same rank; the activation moves as far
@@ -173,25 +187,49 @@ def exchanged(
         ranks: the numbers of dimensions that are tried.
         controls: test the controls too.
         seed: seed of the training; the random subspaces have seeds of their own.
+        report: is called with each hook before it is tried.
 
     Returns:
-        One row per rank, method, test and variable: method, amount (the rank), test, part (the
-        number of the variable), value (the share of cases in which every answer at every position
-        is the target), low, high (95%, see ``interp.statistics.crossed_bootstrap``), cases, units
-        (how many different ones are among bases and sources).
+        One row per hook, rank, method, test and variable: hook, method, amount (the rank), test,
+        part (the number of the variable), value (the share of cases in which every answer at every
+        position is the target), low, high (95%, see ``interp.statistics.crossed_bootstrap``),
+        cases, units (how many different ones are among bases and sources).
 
     Raises:
-        ValueError: the model lacks the hook, or a change there would not stay in the stream.
+        ValueError: the model lacks a hook, or a change there would not stay in the stream.
     """
-    require_stream(model, hook)
-    whole = {name: displacements(model, hook, cases) for name, cases in tests.items()}
-    d = next(iter(whole.values())).shape[-1]
+    for hook in hooks:
+        require_stream(model, hook)
+    fits = displacements(model, hooks, fit)
+    whole = {name: displacements(model, hooks, cases) for name, cases in tests.items()}
+    tables = []
+    for hook in hooks:
+        report(hook)
+        moved = {name: by_hook[hook] for name, by_hook in whole.items()}
+        rows = _exchanged(model, hook, fit, fits[hook], tests, moved, ranks, controls, seed)
+        tables.append(rows.assign(hook=hook))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _exchanged(
+    model: HookedModel,
+    hook: str,
+    fit: Cases,
+    fitted: Float[Tensor, "fit fit_pos d"],
+    tests: Mapping[str, Cases],
+    whole: Mapping[str, Float[Tensor, "_ _ d"]],
+    ranks: Sequence[int],
+    controls: bool,
+    seed: int,
+) -> pd.DataFrame:
+    """The rows of ``exchanged`` of one hook, from the displacements of all cases."""
+    d = fitted.shape[-1]
     parts = int(fit.part.max()) + 1
     trials: list[tuple[str, int, list[Way]]] = []
     if controls:
         trials += [("none", 0, [_nothing]), ("whole activation", d, [lambda moved, part: moved])]
     for rank in ranks:
-        way = within(aligned(model, hook, fit, rank, seed), rank)
+        way = within(_aligned(model, hook, fit, fitted, rank, seed), rank)
         trials.append(("DAS", rank, [way]))
         if controls:
             bases = [random_basis(d, rank * parts, draw) for draw in range(DRAWS)]
@@ -231,18 +269,23 @@ def answered(
     return right.numpy()
 
 
-def displacements(model: HookedModel, hook: str, cases: Cases) -> Float[Tensor, "case pos d"]:
-    """The move of each activation of the bases if everything is exchanged."""
-    base, source = (
-        activations(model, tokens.to(_device(model)), [hook])[hook]
+def displacements(
+    model: HookedModel, hooks: Sequence[str], cases: Cases
+) -> dict[str, Float[Tensor, "case pos d"]]:
+    """The move of each activation of the bases if everything is exchanged, by hook."""
+    bases, sources = (
+        activations(model, tokens.to(_device(model)), hooks)
         for tokens in (cases.base, cases.source)
     )
     case, step = (cases.to >= 0).nonzero(as_tuple=True)
     put, taken = (at[case, step] for at in (cases.put, cases.taken))
-    moved = torch.zeros_like(base)
-    by = cases.weight[case, step, None].to(base)
-    moved[case, cases.to[case, step]] = by * (source[case, put] - base[case, taken])
-    return moved
+    moves = {}
+    for hook, base in bases.items():
+        by = cases.weight[case, step, None].to(base)
+        moves[hook] = torch.zeros_like(base)
+        there = by * (sources[hook][case, put] - base[case, taken])
+        moves[hook][case, cases.to[case, step]] = there
+    return moves
 
 
 def _nothing(

@@ -17,9 +17,8 @@ import pandas as pd
 from jaxtyping import Float, Int
 from scipy.stats import norm
 from sklearn.linear_model import RidgeCV
-from sklearn.preprocessing import StandardScaler
 
-from interp.probing.linear import Kind, fit_linear, many_small_fits
+from interp.probing.linear import Kind, fit_linear, many_small_fits, standardise
 from interp.probing.probes import Target
 
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -121,8 +120,7 @@ def _probabilities(
     if len(seen) == 1 or len(y) < 3:
         p[:, np.searchsorted(alphabet, seen)] = counts / len(y)
         return p
-    scale = StandardScaler().fit(x)
-    z, new = scale.transform(x), scale.transform(new)
+    z, new = standardise(x, new)
     if kind == "category":
         p[:, np.searchsorted(alphabet, seen)] = fit_linear(z, y, kind).predict_proba(new)
         return p

@@ -18,7 +18,7 @@ from torch import Tensor
 RELATIVE = 1e-8  # singular values of the cross-covariance below this share of the largest: rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a hook point writes down its hooks: numbers would take long
 class Eraser:
     """The affine map x - left right (x - mean), in float64.
 

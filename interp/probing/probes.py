@@ -18,10 +18,9 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.preprocessing import StandardScaler
 
 from interp.model import require_finite
-from interp.probing.linear import Kind, LinearMethod, fit_linear, many_small_fits
+from interp.probing.linear import Kind, LinearMethod, fit_linear, many_small_fits, standardise
 from interp.probing.perceptrons import Perceptrons
 from interp.statistics import bootstrap_sums
 
@@ -143,8 +142,8 @@ def _standardised(
     old, new = x[split.fit], x[split.new()]
     for values in (old, new):
         require_finite(torch.as_tensor(values), site)
-    scale = StandardScaler().fit(old)
-    return scale.transform(old), scale.transform(new)
+    old, new = standardise(old, new)
+    return old, new
 
 
 def _together(sites: Mapping[str, np.ndarray], method: Method) -> list[list[str]]:

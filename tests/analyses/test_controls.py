@@ -231,19 +231,15 @@ def interchange(run: Run) -> Iterator[Rows]:
                     for change in group
                 }
                 for split, change in list(drawn)[len(group) :]:
-                    tables = [
-                        exchanged(
-                            model,
-                            hook,
-                            drawn["fit", group[0]],
-                            {"test": drawn[split, change]},
-                            [1, 4] if "here" in group else [1],
-                            controls=name == "trained" and method == "DAS",
-                            seed=SEED,
-                        )
-                        for hook in exchanging.exchange_sites(model).values()
-                    ]
-                    rows = pd.concat(tables)
+                    rows = exchanged(
+                        model,
+                        list(exchanging.exchange_sites(model).values()),
+                        drawn["fit", group[0]],
+                        {"test": drawn[split, change]},
+                        [1, 4] if "here" in group else [1],
+                        controls=name == "trained" and method == "DAS",
+                        seed=SEED,
+                    )
                     controls = ("none", "whole activation", "random subspace")
                     where = {
                         "model": name,

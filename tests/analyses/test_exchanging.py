@@ -188,7 +188,7 @@ def test_a_value_is_found_and_a_verdict_is_not_taken_for_it(tmp_path: Path) -> N
         assert fit is not None
         assert test is not None
         model = value() if name == "value" else verdict()
-        at_the_end = exchanged(model, HOOK, fit, {"test": test})
+        at_the_end = exchanged(model, [HOOK], fit, {"test": test})
         assert at_the_end.set_index("method").loc["DAS", "value"] > 0.95
 
 

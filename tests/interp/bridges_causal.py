@@ -184,7 +184,7 @@ def das(models: Pair) -> None:
     answers = torch.arange(models.bridge.cfg.d_vocab)
     right, to = target[:, None] == answers, at[:, None]
     cases = Cases.exchange(base, source, to, to, at, right, answers, alone=False)
-    table = exchanged(models.bridge, hook, cases, {"test": cases}).set_index("method")["value"]
+    table = exchanged(models.bridge, [hook], cases, {"test": cases}).set_index("method")["value"]
     x = models.plain.reading(source, ("resid_pre", 1))["resid_pre", 1]
 
     def change(old: Tensor) -> None:

@@ -68,7 +68,7 @@ def cases(count: int, seed: int, *, separate: bool = False) -> Cases:
 
 def test_two_bits_need_two_dimensions() -> None:
     model = Bits()
-    table = exchanged(model, "hook_held", cases(160, 0), {"test": cases(100, 1)}, [1, 2])
+    table = exchanged(model, ["hook_held"], cases(160, 0), {"test": cases(100, 1)}, [1, 2])
     rows = table.set_index(["method", "amount"])["value"]
     assert rows["DAS", 2] > 0.98
     assert rows["DAS", 1] < 0.85
@@ -88,7 +88,7 @@ def test_two_bits_need_two_dimensions() -> None:
 def test_each_variable_has_its_own_subspace() -> None:
     model = Bits()
     fit, test = cases(200, 0, separate=True), cases(120, 1, separate=True)
-    table = exchanged(model, "hook_held", fit, {"test": test}, [1], controls=False)
+    table = exchanged(model, ["hook_held"], fit, {"test": test}, [1], controls=False)
     assert table["part"].tolist() == [0, 1]
     assert table["value"].min() > 0.95
     basis = aligned(model, "hook_held", fit, 1)
@@ -99,7 +99,7 @@ def test_an_exchange_is_that_of_transformer_lens() -> None:
     """The same basis at one position: their intervention gives the same logits."""
     model, some = Bits(), cases(40, 2)
     basis = random_basis(D, 3, 0)
-    moved = displacements(model, "hook_held", some)
+    moved = displacements(model, ["hook_held"], some)["hook_held"]
     added = within(basis, 3)(moved, some.part)
     base = theirs.collect_activations(
         model, "hook_held", some.base, lambda x: model(x)[:, -1], positions=some.to[:, 0]
@@ -136,7 +136,7 @@ def test_what_is_carried_is_the_weighted_difference() -> None:
     )
     states = [model.run_with_cache(x)[1]["hook_held"] for x in (some.base, some.source)]
     difference = states[1][:, 0] - states[0][:, 1]
-    moved = displacements(model, "hook_held", some)
+    moved = displacements(model, ["hook_held"], some)["hook_held"]
     torch.testing.assert_close(moved[:9, 0], difference[:9])
     torch.testing.assert_close(moved[:9, 1], difference[:9] / 4)
     assert not moved[9, 0].any()
@@ -161,7 +161,7 @@ def counted(count: int, seed: int, *, alone: bool = True) -> Cases:
 def test_one_direction_carries_the_planted_count() -> None:
     """And nothing exchanged is what the model says of each base, whatever stands behind it."""
     model, hook, test = counter().model, "blocks.0.hook_resid_mid", counted(100, 1)
-    rows = exchanged(model, hook, counted(120, 0), {"test": test}).set_index("method")["value"]
+    rows = exchanged(model, [hook], counted(120, 0), {"test": test}).set_index("method")["value"]
     assert rows["DAS"] > 0.95
     assert rows["whole activation"] == 1
     assert rows[["none", "random subspace"]].max() < 0.75
@@ -176,13 +176,13 @@ def test_answers_that_exclude_each_other_are_judged_by_the_largest() -> None:
     every = torch.arange(model.cfg.d_vocab)
     read = some.read[..., None]
     own = replace(some, answers=every, target=read & (best[:, None] == every)[:, None])
-    table = exchanged(model, "blocks.0.hook_resid_mid", own, {"test": own}).set_index("method")
+    table = exchanged(model, ["blocks.0.hook_resid_mid"], own, {"test": own}).set_index("method")
     assert table.loc["none", "value"] == 1
     wrong = replace(own, target=read & ~own.target)
-    table = exchanged(model, "blocks.0.hook_resid_mid", own, {"test": wrong}).set_index("method")
+    table = exchanged(model, ["blocks.0.hook_resid_mid"], own, {"test": wrong}).set_index("method")
     assert table.loc["none", "value"] == 0
 
 
 def test_a_hook_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match="has no hook_other: use another lens"):
-        exchanged(Bits(), "hook_other", cases(8, 0), {"test": cases(8, 1)})
+        exchanged(Bits(), ["hook_other"], cases(8, 0), {"test": cases(8, 1)})

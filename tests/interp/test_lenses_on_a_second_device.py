@@ -123,7 +123,7 @@ def interchanged(asked: Asked) -> pd.DataFrame:
     pairs = asked.clean.cpu(), asked.corrupted.cpu()
     cases = Cases.exchange(*pairs, to, to, to[:, 0], right, torch.tensor([END_ID]))
     basis = aligned(asked.model, STREAM, cases, 1, epochs=1)
-    moved = displacements(asked.model, STREAM, cases)
+    moved = displacements(asked.model, [STREAM], cases)[STREAM]
     right_with = answered(asked.model, STREAM, cases, moved, within(basis, 1))
     return pd.DataFrame({"right": right_with})
 

@@ -178,15 +178,18 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     seen = {"trained": trained, "untrained": untrained}
     fit = partial(delayed(probe_sites), seed=seed, choose=read.choose)
     steps: list[Step] = []
+    methods = [name for name in METHODS if name == "linear" or name in options.probes]
     for name, sites in seen.items():
-        steps += [(name, m, fit(sites, state, train, methods=[m])) for m in METHODS[1:]]
+        steps += [(name, m, fit(sites, state, train, methods=[m])) for m in methods[1:]]
         steps += [
             (name, "linear", fit(sites, wanted, train)),
             (name, LONGER, fit(sites, wanted, shorter)),
-            (name, "online code", delayed(code_lengths)(sites, wanted, seed)),
         ]
+        if "compression" in options.probes:
+            steps.append((name, "online code", delayed(code_lengths)(sites, wanted, seed)))
+    controlled = [name for name in METHODS[:2] if name in methods]
     steps += [
-        *(("control task", m, fit(trained, drawn, train, methods=[m])) for m in METHODS[:2]),
+        *(("control task", m, fit(trained, drawn, train, methods=[m])) for m in controlled),
         ("shuffled labels", "linear", fit(trained, wanted, train, shuffled=True)),
         *((name, "linear", fit({name: x}, state, train)) for name, x in form.items()),
         ("no activation", "none", delayed(baseline)(wanted, train, seed, choose=read.choose)),
@@ -199,7 +202,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     progress(len(steps), len(steps), "probing")
     first = ["model", "probe", "split", "site", "target", "metric"]
     columns = [*first, "choice", "score", "low", "high", "bits", "n_train", "n_test"]
-    table = pd.concat(tables, ignore_index=True)[columns]
+    table = pd.concat(tables, ignore_index=True).reindex(columns=columns)
     names = run.language.main_variables
     repeated = _repeated({name: state[name] for name in names})
     return Answer(table, findings=findings(table, names) | {"repeated": repeated})
@@ -380,7 +383,7 @@ QUESTION = Question(
     headline,
     chart,
     _claims,
-    brief=Options(words=180),
+    brief=Options(words=180, probes=("mlp",)),
     planned=(
         Planned("trained", "untrained"),
         Planned("compression", "compression, untrained"),

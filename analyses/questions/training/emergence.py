@@ -51,7 +51,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: the language has no hidden variables that are known.
     """
-    probed, steps = Probing(options.words, options.seed), run.steps()
+    probed, steps = Probing(options.words, seed=options.seed), run.steps()
     language, objective = run.language, run.objective
     lengths = language.lengths(run.config.max_n)
     tests = (balanced_words(language, length, options.count, options.seed) for length in lengths)

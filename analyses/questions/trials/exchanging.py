@@ -6,6 +6,7 @@ The trials themselves are ``interp.causal.alignment``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -67,14 +68,24 @@ def interchange(
         model = models[name]
         meaning = arbitrary(found, seed) if method == ARBITRARY else None
         cases = _split_cases(run, model, found, changes, pairs, seed, meaning)
-        ranks = _ranks_of(rank, model, found, changes)
-        controls = name == "trained" and method == "DAS"
-        for site, hook in exchange_sites(model, changes).items():
-            progress(f"{site}, {name} model, {method}: {MEASURES[changes[0]]}")
-            if cases is not None:
-                table = exchanged(model, hook, *cases, ranks, controls=controls, seed=seed)
-                table["method"] = table["method"].replace("DAS", method)
-                tables.append(table.assign(model=name, site=site))
+        labels = {hook: site for site, hook in exchange_sites(model, changes).items()}
+        about = f"{name} model, {method}: {MEASURES[changes[0]]}"
+        report = partial(_told, progress, labels, about)
+        if cases is None:
+            for hook in labels:
+                report(hook)
+            continue
+        table = exchanged(
+            model,
+            list(labels),
+            *cases,
+            _ranks_of(rank, model, found, changes),
+            controls=name == "trained" and method == "DAS",
+            seed=seed,
+            report=report,
+        )
+        table["method"] = table["method"].replace("DAS", method)
+        tables.append(table.assign(model=name, site=table.pop("hook").map(labels)))
     if not tables:
         return pd.DataFrame()
     table = _named(pd.concat(tables, ignore_index=True), found)
@@ -82,6 +93,12 @@ def interchange(
     table = table[table["measure"].isin(there)]  # no control without what it controls
     longer = _longer(run, models["trained"], found, table, pairs, seed)
     return pd.concat([table, longer], ignore_index=True)
+
+
+def _told(
+    progress: Callable[[str], None], labels: Mapping[str, str], about: str, hook: str
+) -> None:
+    progress(f"{labels[hook]}, {about}")
 
 
 def planned(
@@ -167,8 +184,8 @@ def _longer(
         if seen is not None and test is not None:
             hook = exchange_sites(model, changes)[site]
             tests = {f"longer: {changes[0]}": test}
-            found_here = exchanged(model, hook, seen, tests, [rank], controls=False, seed=seed)
-            tables.append(found_here.assign(model="trained", site=site))
+            rows = exchanged(model, [hook], seen, tests, [rank], controls=False, seed=seed)
+            tables.append(rows.drop(columns="hook").assign(model="trained", site=site))
     return _named(pd.concat(tables, ignore_index=True), prefixes) if tables else pd.DataFrame()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from altair.typing import ChartType
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
 from analyses.claims import Claim
-from analyses.options.words import SHORTEST
+from analyses.options.words import SHORTEST, Replacement
 from analyses.options.words import Leaderboard as Options
 from analyses.questions.behaviour.accuracy import leans_on
 from analyses.questions.words.explanations import (
@@ -86,7 +86,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     findings = {
         "words": len(tables),
         "right": float(table.drop_duplicates("word")["right"].mean()),
-        "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
+        "replacements": {kind: replacement_in_words(kind, language) for kind in _kinds(options)},
         "rationale_rule": language.rationale_rule,
         "shortcut": language.shortcut,
         "reliance": _on_shortcut_really(run, model, options),
@@ -128,7 +128,7 @@ def _of_word(
     """All methods on one word, under every replacement."""
     once: pd.DataFrame | None = None
     tables = []
-    for kind in REPLACEMENTS:
+    for kind in _kinds(options):
         seed = _seed(options, index)
         case = case_of(model, language, word, kind, options, seed)
         remember = index >= TIMED
@@ -147,7 +147,7 @@ def _of_word(
         about = table.drop_duplicates(ROW).set_index(ROW)
         scores = scores.join(about["stability"], on=ROW)
         scores["consistency"] = np.nan
-        if once is not None and index < TIMED and kind == REPLACEMENTS[0]:
+        if index < TIMED and kind == _kinds(options)[0]:
             kept = scores.set_index(ROW).index.map(_consistencies(case, seed))
             scores["consistency"] = kept.astype(float)
         scores = scores.join(_on_shortcut(language, word, table), on=ROW)
@@ -155,6 +155,11 @@ def _of_word(
         scores.insert(1, "replacement", kind)
         tables.append(scores)
     return pd.concat(tables, ignore_index=True)
+
+
+def _kinds(options: Options) -> Sequence[Replacement]:
+    """The replacements of hidden symbols that are tried."""
+    return list(dict.fromkeys(options.replacements or REPLACEMENTS))
 
 
 def _seed(options: Options, index: int) -> int:
@@ -367,7 +372,7 @@ QUESTION = Question(
     _headline,
     _chart,
     _claims,
-    brief=Options(words=40, longest=8, draws=4),
+    brief=Options(words=40, longest=8, replacements=("uniform",), draws=4),
     needs=("verdict",),
 )
 

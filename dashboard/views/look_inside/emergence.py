@@ -88,4 +88,4 @@ def _read(
     run: Run, step: int, arguments: Mapping[str, Any], target: str, site: str
 ) -> pd.DataFrame:
     options = Emergence(**arguments)
-    return read_by(run, run.model(step), Probing(options.words, options.seed), target, site)
+    return read_by(run, run.model(step), Probing(options.words, seed=options.seed), target, site)

@@ -56,7 +56,8 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     main = names.index(result.findings["main"])
     key = f"target_of_{run.language.name}"
     target = controls.selectbox("Variable", names, main, key=key, at=left)
-    view = controls.segments("Probe", list(VIEWS), "probe", format_func=VIEWS.__getitem__, at=right)
+    views = [name for name in VIEWS if name == "longer" or name in set(table["probe"])]
+    view = controls.segments("Probe", views, "probe", format_func=VIEWS.__getitem__, at=right)
     method, split = ("linear", "longer") if view == "longer" else (view, "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):

@@ -30,8 +30,8 @@ from interp.automata.extraction import as_dfa
 PASSIVE = 25_000
 """The most symbols, over all words, that are learned from. Where no small automaton fits, the work
 grows with their square."""
-ORDERS = 8
-"""RPNI gets the words in so many orders."""
+ORDERS, TRIED = 8, 3
+"""RPNI gets the words in so many orders; or in so few, if with each it needs too many states."""
 FIRST = 1500
 """EDSM begins with about so many symbols."""
 UNBOUNDED = 10**9
@@ -48,7 +48,8 @@ def rpni(
     symbols: Sequence[str],
     most: int = UNBOUNDED,
 ) -> DFA | None:
-    """The smallest automaton of RPNI over eight orders of the words.
+    """The smallest automaton of RPNI over eight orders of the words; over three, if none of these
+    has few enough states.
 
     Args:
         words: labelled words; one that has both labels equally often is left out, and of very many
@@ -62,8 +63,10 @@ def rpni(
     """
     data = drawn(words, labels, PASSIVE)
     rng = np.random.default_rng(1)
-    automata = []
-    for _ in range(ORDERS):
+    automata = list[DFA]()
+    for order in range(ORDERS):
+        if order == TRIED and not automata:
+            break
         with suppress(_SpentError):
             first = {"consider_only_min_blue": True, "node_order": GsmNode.get_prefix_length}
             automata.append(_merged(data, symbols, most, **first))
