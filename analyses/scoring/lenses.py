@@ -208,8 +208,8 @@ def _aligned(model: Any, words: VariableWords) -> Any:
     cases = Cases.exchange(words.base, words.source, every, every, at, accepted, token)
     best = -1.0, "", np.eye(1)
     for site in words.sites:
-        along = trained_basis(model, site, cases, rank, words.seed, EPOCHS)
         moved = displacements(model, [site], cases)[site]
+        along = trained_basis(model, site, cases, moved, rank, words.seed, EPOCHS)
         right = answered(model, site, cases, moved, within(along, rank)).mean()
         best = max(best, (right, site, along.T.numpy()), key=itemgetter(0))
     return best[1:]

@@ -114,13 +114,20 @@ Way = Callable[[Float[Tensor, "case pos d"], Int[Tensor, " case"]], Float[Tensor
 
 
 def aligned(
-    model: HookedModel, hook: str, cases: Cases, rank: int, seed: int = 0, epochs: int = EPOCHS
+    model: HookedModel,
+    hook: str,
+    cases: Cases,
+    moved: Float[Tensor, "case pos d"],
+    rank: int,
+    seed: int = 0,
+    epochs: int = EPOCHS,
 ) -> Float[Tensor, "d columns"]:
     """Trains a subspace such that the exchange gives the targets of the cases.
 
     Args:
         model: in evaluation mode; its parameters stay as they are.
         hook: the name of a hook on [batch, pos, d].
+        moved: the ``displacements`` of the cases there.
         rank: number of dimensions of each variable.
         seed: seed of the first subspace and of the order of the cases.
         epochs: number of times that each case is seen.
@@ -128,20 +135,6 @@ def aligned(
     Returns:
         An orthonormal basis. Variable i has the columns from i * rank on.
     """
-    moved = displacements(model, [hook], cases)[hook]
-    return _aligned(model, hook, cases, moved, rank, seed, epochs)
-
-
-def _aligned(
-    model: HookedModel,
-    hook: str,
-    cases: Cases,
-    moved: Float[Tensor, "case pos d"],
-    rank: int,
-    seed: int,
-    epochs: int = EPOCHS,
-) -> Float[Tensor, "d columns"]:
-    """The basis of ``aligned``, from the displacements of the cases."""
     columns = rank * (int(cases.part.max()) + 1)
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
@@ -205,55 +198,50 @@ def exchanged(
     tables = []
     for hook in hooks:
         report(hook)
-        moved = {name: by_hook[hook] for name, by_hook in whole.items()}
-        rows = _exchanged(model, hook, fit, fits[hook], tests, moved, ranks, controls, seed)
-        tables.append(rows.assign(hook=hook))
+        trials = _trials(model, hook, fit, fits[hook], ranks, controls, seed)
+        for name, cases in tests.items():
+            moved = whole[name][hook]
+            still = not moved.any()  # nothing moves, whatever is exchanged
+            right = np.zeros((len(cases), len(trials)))
+            for column, (_, _, ways) in enumerate(trials):
+                if still and column:
+                    right[:, column] = right[:, 0]
+                else:
+                    tried = [answered(model, hook, cases, moved, way) for way in ways]
+                    right[:, column] = np.mean(tried, axis=0)
+            for part in range(int(fit.part.max()) + 1):
+                there = (cases.part == part).numpy()
+                units = cases.units[there]
+                value, low, high = crossed_bootstrap(right[there], units)
+                about = {"hook": hook, "test": name, "part": part}
+                about |= {"cases": int(there.sum()), "units": len(np.unique(units))}
+                table = pd.DataFrame([trial[:2] for trial in trials], columns=["method", "amount"])
+                tables.append(table.assign(value=value, low=low, high=high, **about))
     return pd.concat(tables, ignore_index=True)
 
 
-def _exchanged(
+def _trials(
     model: HookedModel,
     hook: str,
     fit: Cases,
-    fitted: Float[Tensor, "fit fit_pos d"],
-    tests: Mapping[str, Cases],
-    whole: Mapping[str, Float[Tensor, "_ _ d"]],
+    moved: Float[Tensor, "case pos d"],
     ranks: Sequence[int],
     controls: bool,
     seed: int,
-) -> pd.DataFrame:
-    """The rows of ``exchanged`` of one hook, from the displacements of all cases."""
-    d = fitted.shape[-1]
-    parts = int(fit.part.max()) + 1
+) -> list[tuple[str, int, list[Way]]]:
+    """The methods at a hook, each with its dimensions and its ways to move an activation."""
+    d, parts = moved.shape[-1], int(fit.part.max()) + 1
     trials: list[tuple[str, int, list[Way]]] = []
     if controls:
         trials += [("none", 0, [_nothing]), ("whole activation", d, [lambda moved, part: moved])]
     for rank in ranks:
-        way = within(_aligned(model, hook, fit, fitted, rank, seed), rank)
+        way = within(aligned(model, hook, fit, moved, rank, seed), rank)
         trials.append(("DAS", rank, [way]))
         if controls:
             bases = [random_basis(d, rank * parts, draw) for draw in range(DRAWS)]
             others = [_as_far(way, within(basis, rank)) for basis in bases]
             trials.append(("random subspace", rank, others))
-    tables = []
-    for name, cases in tests.items():
-        still = not whole[name].any()  # nothing moves, whatever is exchanged
-        right = np.zeros((len(cases), len(trials)))
-        for column, (_, _, ways) in enumerate(trials):
-            if still and column:
-                right[:, column] = right[:, 0]
-            else:
-                tried = [answered(model, hook, cases, whole[name], way) for way in ways]
-                right[:, column] = np.mean(tried, axis=0)
-        for part in range(parts):
-            there = (cases.part == part).numpy()
-            units = cases.units[there]
-            value, low, high = crossed_bootstrap(right[there], units)
-            table = pd.DataFrame({"method": [method for method, _, _ in trials]})
-            table["amount"] = [rank for _, rank, _ in trials]
-            table = table.assign(test=name, part=part, value=value, low=low, high=high)
-            tables.append(table.assign(cases=int(there.sum()), units=len(np.unique(units))))
-    return pd.concat(tables, ignore_index=True)
+    return trials
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import sklearn
 from jaxtyping import Float, Int
-from scipy.optimize import minimize
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -41,49 +40,13 @@ def fit_linear(
         A sparse probe is a pipeline; ``get_support`` of its first step says which features it uses.
     """
     z = z.astype(np.float64)  # in single precision L-BFGS stops short, and ridge loses digits
-    probe = Ridge() if kind == "count" else _Logistic(max_iter=1000)
+    probe = Ridge() if kind == "count" else LogisticRegression(max_iter=1000)
     if method == "linear":
         return probe.fit(z, y)
     most = min(int(method.split("-")[0]), z.shape[1])
     statistic = f_regression if kind == "count" else f_classif
     with np.errstate(invalid="ignore", divide="ignore"):
         return make_pipeline(SelectKBest(partial(_told, statistic), k=most), probe).fit(z, y)
-
-
-class _Logistic(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
-    """scikit-learn's logistic regression, whose loss is computed without the checks of its inputs
-    at each of some fifty steps: they take most of the time of a small fit."""
-
-    def fit(self, z: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> _Logistic:
-        """Fits by L-BFGS with scikit-learn's bounds; of two classes the first has no weights."""
-        self.classes_, place = np.unique(y, return_inverse=True)
-        right = np.eye(len(self.classes_))[place]
-        rows = len(self.classes_) if len(self.classes_) > 2 else 1
-        x = np.column_stack([z, np.ones(len(z))])
-
-        def loss(
-            flat: Float[np.ndarray, " weights"],
-        ) -> tuple[float, Float[np.ndarray, " weights"]]:
-            weights = flat.reshape(rows, -1)
-            raw = np.zeros_like(right)
-            raw[:, -rows:] = x @ weights.T
-            raw -= raw.max(axis=1, keepdims=True)
-            p = np.exp(raw)
-            total = p.sum(axis=1, keepdims=True)
-            missed = (p / total - right)[:, -rows:]
-            free = weights * (np.arange(x.shape[1]) < z.shape[1])  # the intercept costs nothing
-            value = np.log(total).sum() - (raw * right).sum() + (free**2).sum() / (2 * self.C)
-            return value / len(x), (missed.T @ x + free / self.C).ravel() / len(x)
-
-        bounds = {"maxiter": self.max_iter, "maxls": 50, "gtol": self.tol}
-        ends = {"ftol": 64 * np.finfo(float).eps}
-        best = minimize(
-            loss, np.zeros(rows * x.shape[1]), jac=True, method="L-BFGS-B", options=bounds | ends
-        )
-        weights = best.x.reshape(rows, -1)
-        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
-        self.n_features_in_, self.n_iter_ = z.shape[1], np.array([best.nit])
-        return self
 
 
 def standardise(

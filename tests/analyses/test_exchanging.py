@@ -23,7 +23,7 @@ from analyses.questions.trials.findings import LONGER, exchange_claim, state_cla
 from analyses.questions.trials.findings import exchanged as told
 from analyses.questions.trials.prefixes import Prefixes, answers_of
 from analyses.questions.trials.states import scrubbing, state_steering
-from interp.causal.alignment import aligned, exchanged
+from interp.causal.alignment import aligned, displacements, exchanged
 from models.base import LanguageModel
 from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID
 from models.languages.registry import language
@@ -197,7 +197,7 @@ def test_the_subspace_is_the_planted_direction(tmp_path: Path) -> None:
     found = found_of(run)
     cases = drawn_cases(run, model, found, found.parts(0)[0], "read again", 192, 0)
     assert cases is not None
-    basis = aligned(model, HOOK, cases, 1)
+    basis = aligned(model, HOOK, cases, displacements(model, [HOOK], cases)[HOOK], 1)
     assert basis.norm() == pytest.approx(1, abs=1e-4)
     assert abs(float(basis[:, 0] @ model.get_buffer("turn")[:, 0])) > 0.98
 
@@ -221,7 +221,7 @@ def test_two_variables_lie_in_subspaces_of_their_own(tmp_path: Path) -> None:
     assert by[["next symbols", "course, carried"]].min() > 0.9
     cases = drawn_cases(run, model, found, found.parts(0)[0], "read again", 192, 0)
     assert cases is not None
-    basis = aligned(model, HOOK, cases, 1)
+    basis = aligned(model, HOOK, cases, displacements(model, [HOOK], cases)[HOOK], 1)
     torch.testing.assert_close(basis.T @ basis, torch.eye(2), atol=1e-4, rtol=0)
     planted = (model.get_buffer("turn")[:, :2].T @ basis).abs()
     assert planted.diagonal().min() > 0.95

@@ -52,14 +52,14 @@ KINDS: dict[str, dict[str, str]] = {
 }
 TASKS: dict[str, tuple[object, object]] = {
     "accuracy": (accuracy, accuracy.Options(max_n=2, count=4)),
-    "probing": (probing, probing.Options(words=40)),
+    "probing": (probing, probing.Options(words=40, probes=("mlp",))),
     "interventions": (interventions, interventions.Options(words=12, pairs=8, rank=2)),
     "emergence": (emergence, emergence.Options(words=40, count=2)),
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
     "explanations": (explanations, explanations.Options(n=2, samples=16, draws=2)),
-    "leaderboard": (of_run, of_run.Options(words=2, longest=6, samples=16, draws=2)),
+    "leaderboard": (of_run, of_run.Options(2, 6, ("uniform",), samples=16, draws=2)),
     "discovery": (discovery, discovery.Options(words=20, max_states=4, queries=500)),
 }
 

@@ -129,7 +129,7 @@ def trained(page: Page, address: str, folder: Path) -> str:
     """
     seed, name = 7, "anbn-s7"
     opened(page, f"{address}/train")
-    for label, number in (("Seed", seed), ("Steps", 700)):
+    for label, number in (("Seed", seed), ("Steps", 500)):
         box = page.get_by_role("spinbutton", name=label, exact=True)
         box.fill(str(number))
         box.press("Enter")

@@ -79,7 +79,8 @@ def test_two_bits_need_two_dimensions() -> None:
     assert (table["value"] <= table["high"]).all()
     assert set(table["cases"]) == {100}
     assert set(table["units"]) == {len(np.unique(cases(100, 1).units))}
-    basis = aligned(model, "hook_held", cases(160, 0), 2)
+    moved = displacements(model, ["hook_held"], cases(160, 0))["hook_held"]
+    basis = aligned(model, "hook_held", cases(160, 0), moved, 2)
     overlap = torch.linalg.svdvals(model.turn[:, :2].T @ basis)
     assert overlap.min() > 0.85
     assert all(each.requires_grad for each in model.parameters())
@@ -91,7 +92,8 @@ def test_each_variable_has_its_own_subspace() -> None:
     table = exchanged(model, ["hook_held"], fit, {"test": test}, [1], controls=False)
     assert table["part"].tolist() == [0, 1]
     assert table["value"].min() > 0.95
-    basis = aligned(model, "hook_held", fit, 1)
+    moved = displacements(model, ["hook_held"], fit)["hook_held"]
+    basis = aligned(model, "hook_held", fit, moved, 1)
     assert (model.turn[:, :2].T @ basis).abs().diagonal().min() > 0.85
 
 

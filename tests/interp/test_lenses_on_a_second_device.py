@@ -122,8 +122,8 @@ def interchanged(asked: Asked) -> pd.DataFrame:
     to, right = asked.at[:, None].cpu(), (asked.at > 4)[:, None].cpu()
     pairs = asked.clean.cpu(), asked.corrupted.cpu()
     cases = Cases.exchange(*pairs, to, to, to[:, 0], right, torch.tensor([END_ID]))
-    basis = aligned(asked.model, STREAM, cases, 1, epochs=1)
     moved = displacements(asked.model, [STREAM], cases)[STREAM]
+    basis = aligned(asked.model, STREAM, cases, moved, 1, epochs=1)
     right_with = answered(asked.model, STREAM, cases, moved, within(basis, 1))
     return pd.DataFrame({"right": right_with})
 

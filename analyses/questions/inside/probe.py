@@ -8,13 +8,13 @@ import pandas as pd
 from altair.typing import ChartType
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 
 from analyses.charts.marks import dots, heat
 from analyses.charts.theme import QUIET, TRAINED, colours, figures
 from analyses.options.inside import Probing
 from analyses.questions.inside.probing import examples
-from interp.probing.linear import Kind, fit_linear, many_small_fits
+from interp.probing.linear import Kind, fit_linear, many_small_fits, standardise
 from interp.probing.probes import MOST
 from models.base import LanguageModel
 from models.runs.run import Run
@@ -47,8 +47,8 @@ def read_by(
         keep = np.sort(rng.permutation(len(word))[:most])
         sides.append((word[keep], position[keep]))
     fit, test = sides
-    y, scale = aim.values[fit], StandardScaler().fit(seen.sites[site][fit])
-    z, new = (scale.transform(seen.sites[site][side]) for side in (fit, test))
+    y, x = aim.values[fit], seen.sites[site]
+    z, new = standardise(x[fit], x[test])
     with many_small_fits():
         read = fit_linear(z, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
         flat = _projected(z, y, new, aim.kind)

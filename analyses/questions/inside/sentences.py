@@ -18,7 +18,6 @@ import torch
 from altair.typing import ChartType
 from jaxtyping import Bool, Float, Int
 from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
@@ -30,6 +29,7 @@ from analyses.questions.inside.sentence_words import Asked, asked_of
 from analyses.script import script
 from analyses.words import WordTensors
 from interp.model import activations, sites_of
+from interp.probing.linear import standardise
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import unless_agreed
@@ -253,9 +253,9 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
     *_, x = (
         v.numpy() for v in read(run.model(), sample.words, sample.fit).pooled[pooling].values()
     )
-    scale = StandardScaler().fit(x[sample.fit])
     score = ~sample.fit & ~sample.choose
-    flat = PCA(2).fit(scale.transform(x[sample.fit])).transform(scale.transform(x[score]))
+    fitted, shown = standardise(x[sample.fit], x[score])
+    flat = PCA(2).fit(fitted).transform(shown)
     target: Target = sample.facts[fact]
     lengths: Int[np.ndarray, " some"] = sample.words.lengths[score]
     return pd.DataFrame(

@@ -70,10 +70,9 @@ def interchange(
         cases = _split_cases(run, model, found, changes, pairs, seed, meaning)
         labels = {hook: site for site, hook in exchange_sites(model, changes).items()}
         about = f"{name} model, {method}: {MEASURES[changes[0]]}"
-        report = partial(_told, progress, labels, about)
         if cases is None:
-            for hook in labels:
-                report(hook)
+            for site in labels.values():
+                progress(f"{site}, {about}")
             continue
         table = exchanged(
             model,
@@ -82,7 +81,7 @@ def interchange(
             _ranks_of(rank, model, found, changes),
             controls=name == "trained" and method == "DAS",
             seed=seed,
-            report=report,
+            report=partial(_told, progress, labels, about),
         )
         table["method"] = table["method"].replace("DAS", method)
         tables.append(table.assign(model=name, site=table.pop("hook").map(labels)))
