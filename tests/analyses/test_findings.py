@@ -313,10 +313,9 @@ def test_a_template_that_is_wrong(docs: Path) -> None:
         told.where(model="nobody")
 
 
-@pytest.mark.slow
-def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
+def test_the_kept_tables_of_the_lab_are_small() -> None:
+    """`make check` holds its pages to them."""
     docs = Path(__file__).parents[2] / "docs"
-    assert pages.faults(docs) == []
     assert sum(file.stat().st_size for file in (docs / "findings" / "data").iterdir()) < 20e6
 
 

@@ -637,9 +637,6 @@ def test_all_questions_of_a_sweep(swept: Path, lab: Callable[..., tuple[str, str
         if reason := refused(gram, name):
             assert asked == {"transformer"}
             assert f"{name} without anbn-2-gram-s0: has {reason}" in printed
-        elif name == "patching":
-            assert asked == {"transformer"}
-            assert "patching of anbn, architecture ngram: no number is defined" in printed
         else:
             assert asked == {"transformer", "ngram"}
             assert f"anbn, architecture ngram: {name}, 1 seed" in printed

@@ -319,8 +319,9 @@ def headline(result: Answer) -> pd.DataFrame:
         numbers |= {f"selectivity, {m}": value for m, value in best["selectivity"].items()}
         numbers |= {key: best[key] for key in ("compression", "compression, untrained")}
         rows += [
-            {"variable": name, "of": of, "value": np.nan if value is None else value}
+            {"variable": name, "of": of, "value": value}
             for of, value in numbers.items()
+            if value is not None
         ]
     return pd.DataFrame(rows)
 
