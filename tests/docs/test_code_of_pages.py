@@ -51,6 +51,7 @@ SHORT = {
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
+    "score --null": ["--seeds", "1", "--programs", "anbn-10", "--questions", "accuracy"],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
@@ -121,6 +122,8 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("builtins.input", lambda _: "")
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
+    monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first", "anbn"))
+    monkeypatch.setattr("analyses.scoring.nothing.STEPS", 2)
     before = dict(registry.LANGUAGES)
     yield tmp_path
     registry.LANGUAGES.clear()
