@@ -51,7 +51,16 @@ SHORT = {
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
-    "score --null": ["--seeds", "1", "--programs", "anbn-10", "--questions", "accuracy"],
+    "score --null": [
+        "--seeds",
+        "1",
+        "--programs",
+        "anbn-10",
+        "--questions",
+        "accuracy",
+        "--workers",
+        "1",
+    ],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
