@@ -35,6 +35,7 @@ from analyses.answer_files import folders_of, seal
 from analyses.answers import Answer, Answers, answer, fresh_answer, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
+from analyses.options.inside import Probing
 from analyses.questions.behaviour.accuracy import every_word
 from analyses.questions.inside.intervention import changed
 from analyses.questions.words import leaderboard as of_run
@@ -80,6 +81,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         train(run, "cpu")
         options = {name: options for name, (_, options) in TASKS.items()}
         options["leaderboard"] = of_run.Options(words=4, samples=64, draws=2)
+        options["probing"] = Probing(words=40)
         with without_pictures():
             for name, own in options.items():
                 if refused(run, name) is None:
