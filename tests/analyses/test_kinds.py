@@ -67,6 +67,7 @@ TASKS: dict[str, tuple[object, object]] = {
 LONG = ("identity", "no residual, post")
 """Kinds that are near to others: `make torture` alone asks every question of them."""
 
+ALIKE = ("sandwich", "linear", "rnn", "post", "strict")
 READ_HOOKS = ("probing", "interventions", "emergence", "discovery")
 """Questions that see verdicts and activations alone. One kind of each set of hooks will do for
 them; the other questions take a network apart."""
@@ -76,7 +77,7 @@ def is_long(kind: str, name: str) -> bool:
     """Is this question, of this kind, near to what other tests ask, and not quick?"""
     if kind == "decoder":  # the tests of each question ask it
         return name in (*READ_HOOKS, "heads", "explanations")
-    return kind in LONG or (kind in ("sandwich", "linear", "rnn") and name in READ_HOOKS)
+    return kind in LONG or (kind in ALIKE and name in READ_HOOKS)
 
 
 CASES = [
