@@ -22,6 +22,7 @@ import pytest
 from compared import differs
 
 from analyses.command_line.app import main
+from analyses.scoring import nothing
 from models.languages import registry
 from models.runs.run import Run
 
@@ -133,6 +134,8 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
     monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first", "anbn"))
     monkeypatch.setattr("analyses.scoring.nothing.STEPS", 2)
+    few = {"one step": nothing.NULL["one step"]}
+    monkeypatch.setattr("analyses.scoring.nothing.NULL", few)
     before = dict(registry.LANGUAGES)
     yield tmp_path
     registry.LANGUAGES.clear()
