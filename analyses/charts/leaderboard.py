@@ -129,7 +129,7 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
             ),
             ["method", "scale", "replacement", *figures("mean", "low", "high")],
             colours("replacement", there, [colors[kind] for kind in there], "hidden symbols"),
-            step=6,
+            step=18 // len(there),
             size=28,
             yOffset=alt.YOffset("replacement:N", sort=there),
         )

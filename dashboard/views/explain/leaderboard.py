@@ -23,7 +23,7 @@ from analyses.charts.leaderboard import (
 from analyses.options.studies import CLEAN, PLANTED
 from analyses.options.words import Leaderboard, Replacement
 from analyses.questions.words import leaderboard as of_run
-from analyses.questions.words.explanations import on_scale, replacement_in_words
+from analyses.questions.words.explanations import on_scale
 from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
@@ -196,7 +196,9 @@ def _one_model(run: Run, query: _Asked) -> None:
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
         f"{share(result.findings['right'])} of them. Hidden symbols become: "
         + "; ".join(
-            text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in query.kinds
+            text(f"{kind}: {words}")
+            for kind, words in result.findings["replacements"].items()
+            if kind in query.kinds
         )
         + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
