@@ -166,7 +166,8 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
     controls = best["a-b"]["controls"]
     form = {"symbol alone", "position alone", "no activation"}
     assert set(controls) == {"untrained", "shuffled labels", "control task"} | form
-    assert controls["shuffled labels"] < 0.1
+    # Three standard deviations of a correlation of unrelated numbers, squared.
+    assert controls["shuffled labels"] < 9 / best["a-b"]["n_test"]
     assert controls["no activation"] < 0.01
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.answers import Answer
+from analyses.answers import Answer, quiet
 from analyses.charts.leaderboard import MEASURES, REPLACEMENTS
 from analyses.command_line.app import main
 from analyses.questions.words import explanations
@@ -362,3 +362,10 @@ def test_the_user_s_own_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "language" not in set(table["method"])
     assert set(METRICS) - set(RATIONALE) >= {"deletion", "insertion"}
     assert table["deletion"].notna().all()
+
+
+def test_only_the_replacements_that_are_asked_for_are_tried(run: Run) -> None:
+    few = Options(words=2, longest=5, replacements=("fixed",), samples=16, draws=1)
+    result = QUESTION.analyse(run, few, quiet)
+    assert set(result.table["replacement"]) == set(result.findings["replacements"]) == {"fixed"}
+    assert result.table["consistency"].notna().any()

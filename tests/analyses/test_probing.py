@@ -444,3 +444,13 @@ def test_the_main_variable_is_the_first_of_the_language_that_was_probed() -> Non
 
 def test_metrics_are_named() -> None:
     assert probing.METRIC == {"count": "R2", "category": "accuracy"}
+
+
+def test_only_the_probes_that_are_asked_for_are_fitted(trained: Run) -> None:
+    alone = analyse(trained, Options(words=40, probes=()))
+    assert set(alone.table["probe"]) == {"linear", "none"}
+    both = analyse(trained, Options(words=40, probes=("compression",)))
+    assert set(both.table["probe"]) == {"linear", "none", "online code"}
+    same = both.table[both.table["probe"] != "online code"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(same, alone.table)
+    assert {"compression", "mlp"} & set(QUESTION.headline(alone)["of"]) == set()

@@ -92,3 +92,21 @@ def test_the_words_that_are_learned_from() -> None:
     assert sum(len(word) for word, _ in some) <= 200
     assert 0.3 < np.mean([label for _, label in some]) < 0.7
     assert len(drawn(many, told, 0)) == 1
+
+
+@pytest.mark.parametrize(("spent", "orders"), [({0, 1, 2}, 3), ({0, 1}, 8), (set(), 8)])
+def test_orders_end_where_each_of_the_first_needs_too_many_states(
+    spent: set[int], orders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged, calls = merging._merged, list[int]()
+
+    def counted(*args: object, **how: object) -> object:
+        calls.append(len(calls))
+        if calls[-1] in spent:
+            raise merging._SpentError
+        return merged(*args, **how)
+
+    monkeypatch.setattr(merging, "_merged", counted)
+    learned = rpni(*labelled(60), ABC)
+    assert len(calls) == orders
+    assert (learned is None) == (orders == 3)
