@@ -24,6 +24,7 @@ SHOWN = 60
 EMPTY = "ε"
 """The empty word, as the field writes it."""
 BRACES = re.compile(r"\{(?=,?\d)(\d*)(?:,(\d*))?\}")
+CLASS = re.compile(r"\[([^\]]*)\]")
 MOST_OF_NAME = 61
 """The most letters of a language's name."""
 NAME = re.compile(rf"\w[\w-]{{0,{MOST_OF_NAME - 1}}}")
@@ -57,9 +58,20 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
         )
     if strange := [c for c in symbols if not c.isalnum()]:
         raise UserError(f"the symbols have {strange[0]!r}: use letters and digits, side by side")
-    for low, high in BRACES.findall(regex):
+    for braces in BRACES.finditer(regex):
+        low, high = braces.groups()
         if high and int(low or 0) > int(high):
-            raise UserError(f"{fault} has {{{low},{high}}}: write the smaller number first")
+            raise UserError(f"{fault} has {braces[0]}: write the smaller number first")
+        if int((low if high is None else high) or 1) == 0:
+            raise UserError(f"{fault} has {braces[0]}: leave out what is to be there no time")
+    for inside in CLASS.findall(regex):
+        if strange := [c for c in inside if not c.isalnum() or (c == EMPTY not in symbols)]:
+            raise UserError(
+                f"{fault} has {strange[0]!r} in square brackets, where only letters and digits "
+                "stand: write (x|y) in place of [xy]"
+            )
+    if _mixes(regex):
+        raise UserError(f"{fault} has | and & side by side: put one of them in round brackets")
     repeats = [max(int(n), 1) for pair in BRACES.findall(regex) for n in pair if n]
     if len(regex) > MOST_LETTERS or prod(repeats) > MOST_REPEATS:
         raise UserError(
@@ -93,6 +105,21 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             kind = "words" if label else "words outside its language"
             raise UserError(f"{fault} has only finitely many {kind}: {cure}")
     return language
+
+
+def _mixes(regex: str) -> bool:
+    """Do | and & stand in one pair of brackets? Which goes first, readers take differently."""
+    depths: list[set[str]] = [set()]
+    for sign in regex:
+        if sign == "(":
+            depths.append(set())
+        elif sign == ")" and len(depths) > 1:
+            depths.pop()
+        elif sign in "|&":
+            depths[-1].add(sign)
+            if len(depths[-1]) > 1:
+                return True
+    return False
 
 
 def check_name(name: str) -> None:

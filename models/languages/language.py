@@ -231,7 +231,7 @@ class FormalLanguage(Language):
     Attributes:
         rule: completes "a word is in it if it ..."; None where its automaton says it, or it has no
             short words.
-        dfa: the smallest automaton of a regular language; None for others.
+        dfa: the smallest automaton of a regular language; None for others, and for a grammar.
     """
 
     rule: str | None = None

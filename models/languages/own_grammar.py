@@ -9,6 +9,7 @@ from models.languages.expressions import check_name
 from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.grammars.reading import read
 from models.languages.pairs.syntax_directed import SyntaxDirected, is_of_pairs
+from models.languages.vocabulary import BORDER
 
 MOST_LETTERS = 100_000
 LONGEST = 25
@@ -38,6 +39,8 @@ def of_grammar(name: str, productions: str) -> ContextFreeLanguage | SyntaxDirec
         language = kind(name, grammar)
     except UserError as error:
         raise UserError(f"the grammar, {error}") from None
+    lengths = language.positive_lengths(range(1, LONGEST + 1))
+    language.short = max(language.short, *lengths[:1])
     for label, fault, cure in (
         (True, "makes no word", "give it shorter words"),
         (False, "makes every word", "leave something out"),
@@ -45,18 +48,22 @@ def of_grammar(name: str, productions: str) -> ContextFreeLanguage | SyntaxDirec
         if not any(language.has(length, label) for length in range(1, LONGEST + 1)):
             raise UserError(f"the grammar {fault} of up to {LONGEST} symbols: {cure}")
     if isinstance(language, SyntaxDirected):
-        _check_one_target(language)
+        _check_sources(language, lengths)
     return language
 
 
-def _check_one_target(language: SyntaxDirected) -> None:
-    """Raises UserError if a pair that is drawn has not the target of its source."""
-    lengths = language.positive_lengths(range(1, LONGEST + 1))
+def _check_sources(language: SyntaxDirected, lengths: list[int]) -> None:
+    """Raises UserError if a source is empty, or a pair that is drawn has not its target."""
     drawn = language.sample(np.random.default_rng(0), DRAWN, lengths, label=True).words
     for row in np.flatnonzero(~language.labels(drawn)):
         source, rival = language.split(
             language.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
         )
+        if not source:
+            raise UserError(
+                f"the grammar, a source of {' '.join(rival)!r} is empty: give each word a symbol "
+                f"of the source, as 'a{BORDER}'"
+            )
         raise UserError(
             f"the grammar, a source has two targets: {' '.join(source)!r} becomes "
             f"{' '.join(language.target(source))!r} and {' '.join(rival)!r}: change a production, "

@@ -45,6 +45,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return made
 
 
+def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    word = ["a"] * 19
+    assert main(["languages", "mine", "--grammar", "S -> " + " ".join(map(repr, word))]) == 0
+    assert " ".join(word) in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -49,6 +49,13 @@ def test_what_fits_both() -> None:
     assert not made.contains("aba")
 
 
+def test_brackets_say_which_goes_first() -> None:
+    assert of_expression("mine", "c*|(a*&[ab]*)").contains("aa")
+    assert not of_expression("mine", "(c*|a*)&(b*|a*)").contains("cc")
+    assert of_expression("mine", "a{0,2}b*").contains("aab")
+    assert of_expression("mine", "[aε]b*", "ε").contains("εb")
+
+
 def test_its_symbols_are_those_that_it_names_and_further_ones() -> None:
     assert of_expression("mine", "b{2,3}a*").vocabulary.symbols == ("a", "b")
     more = of_expression("mine", "1*", "0")
@@ -77,6 +84,13 @@ def test_its_symbols_are_those_that_it_names_and_further_ones() -> None:
         ("a" * 500 + "*", "too long"),
         ("a{999999999}*b", "too long"),
         ("a{3,1}b*", r"has \{3,1\}: write the smaller number first"),
+        ("a{0}b*", r"has \{0\}: leave out"),
+        ("(ab){0,0}c*", r"has \{0,0\}: leave out"),
+        ("a{,0}b*", r"has \{,0\}: leave out"),
+        ("{0}a*", r"has \{0\}: leave out"),
+        ("[.]b*", r"has '\.' in square brackets, where only letters and digits"),
+        ("[aε]b*", r"has 'ε' in square brackets, .* write \(x|y\)"),
+        ("c*|a*&b*", r"has \| and & side by side: put one of them in round brackets"),
         ("a{", "has braces without numbers: write x"),
         ("a{x}b*", "has braces without numbers"),
         ("a{}b*", "has braces without numbers"),

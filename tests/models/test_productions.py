@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from brute import words_up_to
 
+from models.errors import UserError
 from models.languages import (
     LANGUAGES,
     ContextFreeLanguage,
@@ -15,6 +16,7 @@ from models.languages import (
     Word,
     language,
 )
+from models.languages.grammars.reading import read
 from models.languages.pairs.in_context import InContext
 from models.languages.pairs.syntax_directed import SyntaxDirected
 
@@ -90,6 +92,30 @@ def test_only_where_a_machine_must_halt_do_rules_make_a_row_shorter(name: str) -
     shorter = [left for left, right in rules if len(left) > len(right)]
     assert shorter in ([], [("S",)])  # the empty word, where S stands on no right side
     assert not shorter or all("S" not in right for _, right in rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "chomsky"),
+    [
+        ("S -> 'a' 'b' | 'a'", "finite"),
+        ("S -> 'a' S | 'b'", "regular"),
+        ("S -> S 'a' A | 'a'\nA -> 'b' A | 'b'", "regular"),
+        ("S -> A 'x'\nA -> A E | 'b'\nE ->", "refused"),
+        ("S -> E S 'a' | 'b'\nE -> ", "regular"),
+        ("S -> 'a' S 'b' | 'a' 'b'", "context-free"),
+        ("S -> A | B\nA -> 'a' B\nB -> A 'b' | 'c'", "context-free"),
+        ("S -> S 'a' | 'a' S | 'b'", "context-free"),  # its words are those of a*ba*
+        ("S -> S S | 'a'", "context-free"),
+    ],
+)
+def test_a_grammar_that_embeds_nothing_takes_no_stack(text: str, chomsky: str) -> None:
+    if chomsky == "refused":
+        with pytest.raises(UserError, match="alone, again and again"):
+            read(text)
+        return
+    known = ContextFreeLanguage("mine", read(text))
+    assert known.chomsky == chomsky
+    assert known.machine == ("a stack" if chomsky == "context-free" else "a finite automaton")
 
 
 def test_a_stack_holds_what_is_still_to_come() -> None:

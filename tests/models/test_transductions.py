@@ -265,6 +265,8 @@ def test_a_grammar_of_pairs_is_a_transduction() -> None:
     ("grammar", "said"),
     [
         ("S -> 'a>x' S | 'a>y' S | 'a>x'", "one source and two targets"),
+        ("S -> 'a>' S '>a' | '>b'", "a source of 'b' is empty: give each word a symbol"),
+        ("S -> '>a' S | '>b'", "no symbol gives anything to the source: write 'a>x'"),
         ("S -> 'a>x' S | T\nT -> 'a>y' T | 'a>y'", "a source has two targets: 'a a"),
         ("S -> 'a>x' S | 'b'", "the symbol 'b' of a grammar of pairs needs one >"),
         ("S -> 'a>x' S | 'a>x>'", "the symbol 'a>x>' of a grammar of pairs needs one >"),

@@ -34,8 +34,6 @@ class ContextFreeLanguage(DrawnLanguage):
         grammar: its productions. Their weights say how likely a word is.
     """
 
-    chomsky: ChomskyType = "context-free"
-
     def __init__(self, name: str, grammar: Grammar, rule: str | None = None) -> None:
         """
         Args:
@@ -44,6 +42,7 @@ class ContextFreeLanguage(DrawnLanguage):
         self.name = name
         self.rule = rule
         self.grammar = grammar
+        self.chomsky: ChomskyType = grammar.chomsky
         self.vocabulary = Vocabulary(grammar.symbols)
         self.variables: dict[str, VariableKind] = {
             "remaining": "count",
@@ -58,7 +57,7 @@ class ContextFreeLanguage(DrawnLanguage):
 
     @property
     def machine(self) -> str:
-        return "a stack"
+        return "a stack" if self.chomsky == "context-free" else "a finite automaton"
 
     @property
     def productions(self) -> tuple[str, ...]:

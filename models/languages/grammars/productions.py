@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Literal
 
 from models.errors import UserError
 
@@ -100,6 +102,31 @@ class Grammar:
         return dict(groups)
 
     @property
+    def chomsky(self) -> Literal["finite", "regular", "context-free"]:
+        """Its type, by its productions: finite where none comes back to its left side, and regular
+        where no nonterminal embeds itself, with symbols on both sides (Chomsky 1959).
+
+        A grammar that embeds may make a regular language too; whether it does is undecidable.
+        """
+        leads = {
+            left: {part for rule in rules for part in rule.right if isinstance(part, Nonterminal)}
+            for left, rules in self.by_left.items()
+        }
+        for via, left in product(leads, leads):
+            leads[left] |= leads[via] if via in leads[left] else set()
+        silent = self._silent
+        grows: defaultdict[frozenset[Nonterminal], set[str]] = defaultdict(set)
+        for rule in self.productions:
+            for at, part in enumerate(rule.right):
+                if isinstance(part, Nonterminal) and rule.left in leads[part]:
+                    loop = frozenset(other for other in leads[part] if part in leads[other])
+                    sides = {"left": rule.right[:at], "right": rule.right[at + 1 :]}
+                    grows[loop] |= {side for side in sides if not silent.issuperset(sides[side])}
+        if not grows:
+            return "finite"
+        return "context-free" if max(map(len, grows.values())) > 1 else "regular"
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The symbols of the language, sorted."""
         parts = (part for production in self.productions for part in production.right)
@@ -134,6 +161,20 @@ class Grammar:
             ]
             lines.append(f"{left} -> " + " | ".join(sides))
         return "\n".join(lines)
+
+    @property
+    def _silent(self) -> set[Nonterminal]:
+        """The nonterminals of which nothing but the empty word comes."""
+        sounding: set[Nonterminal] = set()
+        while True:
+            grown = {
+                rule.left
+                for rule in self.productions
+                if any(isinstance(part, str) or part in sounding for part in rule.right)
+            }
+            if grown == sounding:
+                return set(self.by_left) - sounding
+            sounding = grown
 
     def _closed(self, test: Callable[[object], bool]) -> set[Nonterminal]:
         """The nonterminals of which something comes whose parts all pass the test."""

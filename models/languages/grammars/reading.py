@@ -16,7 +16,8 @@ MOST_PARTS = 40
 """The most symbols on the right side of a production."""
 LEAST_SHARE = 1e-9
 """The smallest share of a weight among those of its nonterminal. Rounding loses smaller ones."""
-
+MOST_WEIGHT = 1e100
+"""Some larger ones have no sum."""
 
 ARROW = re.compile(r"->|→|::=")
 EMPTY = ("ε", "λ")
@@ -154,10 +155,10 @@ def _weight(text: str, line: int) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value <= 0:
+    if not 0 < value <= MOST_WEIGHT:
         raise UserError(
-            f"line {line}: the weight {text!r} is no number above 0: write one, as [0.5], or "
-            "leave it out"
+            f"line {line}: the weight {text!r} is no number above 0, or above {MOST_WEIGHT:g}: "
+            "write one, as [0.5], or leave it out"
         )
     return value
 

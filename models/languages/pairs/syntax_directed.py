@@ -87,6 +87,10 @@ class SyntaxDirected(Transduction):
     ) -> None:
         self.grammar, self.each, self.more, self.chomsky = grammar, each, more, chomsky
         self._sides_of = {symbol: Sides.of(symbol) for symbol in grammar.symbols}
+        if not any(sides.source for sides in self._sides_of.values()):
+            raise UserError(
+                f"no symbol gives anything to the source: write 'a{BORDER}x' or 'a{BORDER}'"
+            )
         self._made_by: dict[tuple[Nonterminal, tuple[object, ...]], Production] = {}
         sources = []
         for production in grammar.productions:
