@@ -9,7 +9,10 @@ import csv
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import regex
 
 from models.errors import UserError
 
@@ -26,6 +29,7 @@ PAIR = ("sentence_good", "sentence_bad")
 STARS = {"", "*", "**", "?", "??", "*?", "?*"}
 """The third column of acceptability files (CoLA): what the author of a sentence put before it."""
 FASTTEXT = "__label__"
+JSON = "JSON, an object a line"
 COLUMNS = (
     *("lines with a tab", "columns with commas between them"),
     *("columns with semicolons between them", "columns whose last ones are empty"),
@@ -36,6 +40,10 @@ IN_OUT = re.compile(r"IN:(.*?)OUT:(.*)")
 """A line of SCAN: commands and what to do."""
 QUOTED = re.compile('"((?:[^"]|"")*)"')
 """A text that a program has put in quotes."""
+NESTED = "\0"
+"""The cell of a JSON value that is neither a text nor a list of texts."""
+FEW_LETTERS = 4
+"""Single words of so few letters are symbols written together, however short and alike they are."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,14 @@ class Table:
     Attributes:
         shape: what the file was taken for, as a noun.
         rows: rows of cells, all of one length.
+        numbers: the line of the file where each row begins, from 1.
         names: the names of the columns; empty where the file does not name them.
         label, words: the columns of the label and of the words; -1 as long as nobody knows.
     """
 
     shape: str
     rows: Sequence[Sequence[str]]
+    numbers: Sequence[int]
     names: Sequence[str] = ()
     label: int = -1
     words: int = -1
@@ -60,9 +70,11 @@ class Table:
         return [row[column].strip() for row in self.rows]
 
 
-def labelled(lines: Sequence[str], where: str) -> tuple[list[tuple[str, str]], str] | None:
-    """Labels and texts of the lines of a file, and a sentence on what the file was taken for; None
-    where it is a file of label, tab, words, or nothing that is known.
+def labelled(
+    lines: Sequence[str], where: str
+) -> tuple[list[tuple[int, tuple[str, str]]], str] | None:
+    """Labels and texts of the lines of a file, with their numbers, and a sentence on what the file
+    was taken for; None where it is a file of label, tab, words, or nothing that is known.
 
     Raises:
         UserError: the shape is known, and a line does not fit it; or nothing tells which columns
@@ -78,13 +90,21 @@ def labelled(lines: Sequence[str], where: str) -> tuple[list[tuple[str, str]], s
         return None
     table = table if table.label >= 0 else _with_columns(table, where)
     labels, texts = table.cells(table.label), table.cells(table.words)
+    for number, cell in zip([*table.numbers] * 2, labels + texts, strict=True):
+        if cell == NESTED:
+            raise UserError(
+                f"{where}, line {number}: label or words are an object, or lists in a list: write "
+                "a text, or a list of texts"
+            )
     letters = _are_glued(texts)
+    alone = not letters and all(len(text.split()) < 2 for text in texts)
+    alone &= any(len(text) > 1 for text in texts)
     usual = not table.names or table.names[0] in HEADERS
     plain = table.shape == COLUMNS[0] and table.label == 0 and usual
-    if plain and not letters:
+    if plain and not letters and not alone:
         return None
     if letters:
-        texts = [" ".join(text) for text in texts]
+        texts = [" ".join(regex.findall(r"\X", text)) for text in texts]
     told = f"read as {table.shape}"
     if table.names:
         told += f": label = {table.names[table.label]}, words = {table.names[table.words]}"
@@ -92,7 +112,9 @@ def labelled(lines: Sequence[str], where: str) -> tuple[list[tuple[str, str]], s
         told += f": label in column {table.label + 1}, words in column {table.words + 1}"
     if letters:
         told += "; letters are written together, and each is a symbol"
-    return list(zip(labels, texts, strict=True)), told
+    if alone:
+        told += "; each line is a single word: put blanks between its letters if they are symbols"
+    return list(zip(table.numbers, zip(labels, texts, strict=True), strict=True)), told
 
 
 def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
@@ -134,6 +156,10 @@ def unquoted(cells: Sequence[str]) -> Sequence[str]:
 
 
 def _objects(lines: Sequence[str], where: str) -> Table | None:
+    if lines[0].lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            json.loads("\n".join(lines))
+            raise UserError(f"{where} is one JSON value: write an object a line (jq -c '.[]')")
     if not lines[0].lstrip().startswith("{"):
         return None
     objects = []
@@ -148,15 +174,20 @@ def _objects(lines: Sequence[str], where: str) -> Table | None:
     names = list(objects[0])
     if set(PAIR) <= set(names):
         rows = [(kind[9:], row.get(kind, "")) for row in objects for kind in PAIR]
-        return Table("minimal pairs, two labelled lines each", rows, (), 0, 1)
+        numbers = [number for number, _ in enumerate(objects, 1) for _ in PAIR]
+        return Table("minimal pairs, two labelled lines each", rows, numbers, (), 0, 1)
     for number, row in enumerate(objects, 1):
         if missing := [name for name in names if name not in row]:
             raise UserError(f"{where}, line {number}: {missing[0]} is missing: line 1 has it")
     cells = [[row[name] for name in names] for row in objects]
-    return Table("JSON, an object a line", cells, names)
+    return Table(JSON, cells, range(1, len(cells) + 1), names)
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(part, dict | list) for part in value)
+    ):
+        return NESTED
     if isinstance(value, list):
         return " ".join(map(str, value))
     return "" if value is None else str(value)
@@ -165,10 +196,10 @@ def _cell(value: object) -> str:
 def _fasttext(lines: Sequence[str], where: str) -> Table | None:
     if not all(line.startswith(FASTTEXT) for line in lines):
         return None
-    rows = [line.removeprefix(FASTTEXT).partition(" ")[::2] for line in lines]
+    rows = [(*line.removeprefix(FASTTEXT).split(None, 1), "", "")[:2] for line in lines]
     if any(text.startswith(FASTTEXT) for _, text in rows):
         raise UserError(f"{where}: a line has two labels of fastText: leave one")
-    return Table("lines of fastText", rows, (), 0, 1)
+    return Table("lines of fastText", rows, range(1, len(rows) + 1), (), 0, 1)
 
 
 def _abbadingo(lines: Sequence[str], where: str) -> Table | None:
@@ -184,25 +215,28 @@ def _abbadingo(lines: Sequence[str], where: str) -> Table | None:
                 f"{where}, line {number}: it says {size} symbols, and has {len(symbols)}"
             )
     cells = [(label, " ".join(symbols)) for label, _, *symbols in rows]
-    return Table("lines of Abbadingo", cells, (), 0, 1)
+    return Table("lines of Abbadingo", cells, range(2, len(cells) + 2), (), 0, 1)
 
 
 def _separated(lines: Sequence[str], where: str) -> Table | None:
     """Columns with tabs, commas or semicolons between them."""
-    table, rows = None, list[Sequence[str]]()
+    table: Table | None = None
+    rows: Sequence[Sequence[str]] = ()
     if "\t" in lines[0]:
         rows = [line.split("\t") for line in unquoted(lines)]
         if len({len(row) for row in rows}) == 1:
             columns = [unquoted(column) for column in zip(*rows, strict=True)]
-            table = Table(COLUMNS[0], list(zip(*columns, strict=True)))
+            rows = list(zip(*columns, strict=True))
+            table = Table(COLUMNS[0], rows, range(1, len(rows) + 1))
     else:
         for mark, shape in ((",", COLUMNS[1]), (";", COLUMNS[2])):
             try:
-                rows = list(csv.reader(lines, delimiter=mark, strict=True))
+                read = csv.reader(lines, delimiter=mark, strict=True)
+                rows, ends = zip(*((row, read.line_num) for row in read), strict=True)
             except csv.Error:
                 continue
             if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
-                table = Table(shape, rows)
+                table = Table(shape, rows, [1, *(end + 1 for end in ends[:-1])])
                 break
     if table is None:
         return None
@@ -214,7 +248,7 @@ def _separated(lines: Sequence[str], where: str) -> Table | None:
     known = [at for at, name in enumerate(names) if name in LABELS or name in TEXTS]
     alone = all(row[at].strip().lower() != names[at] for at in known for row in rows[1:])
     if known and alone:
-        return replace(table, rows=rows[1:], names=names)
+        return replace(table, rows=rows[1:], numbers=table.numbers[1:], names=names)
     return replace(table, rows=rows)
 
 
@@ -237,9 +271,9 @@ def _with_columns(table: Table, where: str) -> Table:
         words = 1 - label
     if label < 0 or words < 0:
         listing = f": {', '.join(table.names)}" if table.names else ", without names"
+        place = "on each line" if table.shape == JSON else "in its first line"
         raise UserError(
-            f"{where} has {count} columns{listing}: name two of them label and words in its first "
-            "line"
+            f"{where} has {count} columns{listing}: name two of them label and words {place}"
         )
     return replace(table, label=label, words=words)
 
@@ -253,4 +287,6 @@ def _are_glued(texts: Sequence[str]) -> bool:
     """Letters of formal-language sets, written together: single words, nearly all different."""
     if any(len(text.split()) > 1 for text in texts):
         return False
+    if len({*"".join(texts)}) <= FEW_LETTERS and any(len(text) > 1 for text in texts):
+        return True
     return len(set(texts)) > len(texts) / 2 and sum(map(len, texts)) >= 3 * len(texts)

@@ -22,7 +22,7 @@ from models.languages.language import (
     Split,
     VariableKind,
 )
-from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
+from models.languages.vocabulary import BORDER, END_ID, UNK, Vocabulary, Word, Words
 from models.line_shapes import HEADERS, labelled, paired, unquoted
 from models.reading import one_form, read_bytes, read_text
 
@@ -67,7 +67,7 @@ def read_lines(path: Path, longest: int = 10_000) -> Lines:
     if cells is None:
         labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest)
     else:
-        labels, words = _cells(list(enumerate(cells, 1)), path, ("label", "words"), longest)
+        labels, words = _cells(cells, path, ("label", "words"), longest)
     return Lines(labels, words, "; ".join(filter(None, (shape, encoding))))
 
 
@@ -146,10 +146,10 @@ def _cells(
     firsts, words = [], []
     for number, (before, rest) in pairs:
         where, (left, right) = f"{path}, line {number}", columns
-        if not before.strip() or not rest.split():
-            raise UserError(
-                f"{where}: the {left} or the {right} are missing: write {left}, tab, {right}"
-            )
+        if not before.strip():
+            raise UserError(f"{where} has no {left}: write {left}, tab, {right}")
+        if not rest.split():
+            raise UserError(f"{where} has no {right}: take the line out")
         if len(rest.split()) > longest:
             raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
         firsts.append(before.strip())
@@ -173,14 +173,15 @@ def _fewest_lines(words: Sequence[Word]) -> int:
 
 def too_few_lines(language: Language, side: str) -> UserError:
     """The error of a corpus that has no lines for the validation or the test."""
-    lines = getattr(language, "lines", None)
-    size = ""
+    lines, kind, size = getattr(language, "lines", None), "lines", ""
     if isinstance(lines, Words):
-        different = len(np.unique(lines.ids, axis=0))
-        size = f" ({len(lines)}, {different} different)"
+        ids = lines.ids
+        if border := language.vocabulary.ids.get(BORDER):
+            ids, kind = np.where((ids == border).cumsum(axis=1) > 0, 0, ids), "sources"
+        size = f" ({len(np.unique(ids, axis=0))} in {len(lines)} lines)"
     return UserError(
-        f"{language.name} has too few lines{size} to set {side} lines aside: add other ones, to 20 "
-        "or more different lines"
+        f"{language.name} has too few different {kind}{size} to set {side} lines aside: add other "
+        "ones, to 20 or more"
     )
 
 

@@ -51,8 +51,8 @@ def refused(path: Path, content: str | bytes) -> str:
         ("A\ta b\nB\tc\td\n", "line 2: expected one tab, found 2"),
         ("A\ta b\n\nB\tc d\n", "line 2: the line is empty"),
         ("A\ta b\n \t\nB\tc d\n", "line 2: the line is empty"),
-        ("A\ta b\nB\t\n", "line 2: the label or the words are missing"),
-        ("A\ta b\n\tb\n", "line 2: the label or the words are missing"),
+        ("A\ta b\nB\t\n", "line 2 has no words: take the line out"),
+        ("A\ta b\n\tb\n", "line 2 has no label: write label, tab, words"),
         ("label\tline\nA\ta b\nB\n", "line 3: expected one tab"),
         ("A\ta b\nA\tc d\n", "found 1 label"),
         ("", "found 0 label"),
@@ -298,4 +298,4 @@ def test_few_different_lines_are_told_as_such(tmp_path: Path) -> None:
     file.write_text("A\tx\nB\ty\n" * 50, encoding="utf-8")
     language = LabelledCorpus.from_file(file)
     error = too_few_lines(language, "validation")
-    assert "has too few lines (100, 2 different) to set validation" in str(error)
+    assert "has too few different lines (2 in 100 lines) to set validation" in str(error)

@@ -72,13 +72,14 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a b\tc\na b\t\n", "line 2: the source or the target are missing"),
-        ("\tc\n", "line 1: the source or the target are missing"),
+        ("a b\tc\na b\t\n", "line 2 has no target: take the line out"),
+        ("\tc\n", "line 1 has no source: write source, tab, target"),
         ("a b c\n", "line 1: expected one tab, found 0: write source, tab, target"),
         ("a > b\tc\n", "pair 1 has the word >, which stands between source and target"),
         ("", "has no line: write source, tab, target"),
         ("source\ttarget\n", "has no line: write source, tab, target"),
-        ("a\tb\n", "has too few lines (1, 1 different) to set validation lines aside"),
+        ("a\tb\n", "has too few different sources (1 in 1 lines) to set validation lines aside"),
+        ("a\tb\na\tc\n" * 20, "too few different sources (1 in 40 lines)"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(

@@ -59,6 +59,7 @@ SHAPES = {
     "json": lines('{{"text": "{words}", "label": "{label}", "id": {size}}}'),
     "json with lists": lines('{{"tokens": ["{words}"], "label": "{label}"}}'),
     "fastText": lines("__label__{label} {words}"),
+    "fastText with tabs": lines("__label__{label}\t{words}"),
     "abbadingo": f"{len(LINES)} 2\n" + lines("{label} {size} {words}"),
     "acceptability": lines("s{size}\t{label}\t*\t{words}"),
 }
@@ -104,11 +105,28 @@ def test_letters_that_are_written_together_are_symbols(
     assert "letters are written together" in read.shape
 
 
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["a", "b", "ab", "ba", "a", "b"], ["a", "b", "a b", "b a", "a", "b"]),
+        (["x\u0301yy", "yx\u0301x\u0301", "yyy"], ["x\u0301 y y", "y x\u0301 x\u0301", "y y y"]),
+        (["y👩‍🚀y", "yy", "👩‍🚀y"], ["y 👩‍🚀 y", "y y", "👩‍🚀 y"]),
+    ],
+    ids=["short and repeated", "accents", "signs of several code points"],
+)
+def test_a_letter_is_what_a_reader_sees(tmp_path: Path, texts: list[str], words: list[str]) -> None:
+    (tmp_path / "lines").write_text("".join(f"{i % 2}\t{text}\n" for i, text in enumerate(texts)))
+    assert [*map(" ".join, read_lines(tmp_path / "lines").words)] == words
+
+
 def test_words_of_one_letter_or_repeated_ones_are_no_letters(tmp_path: Path) -> None:
     (tmp_path / "short").write_text("in\ta\nout\tb\n")
     (tmp_path / "repeated").write_text("in\thond\nout\tkat\n" * 5)
     assert read_lines(tmp_path / "short").words == [("a",), ("b",)]
-    assert read_lines(tmp_path / "repeated").words == [("hond",), ("kat",)] * 5
+    repeated = read_lines(tmp_path / "repeated")
+    assert repeated.words == [("hond",), ("kat",)] * 5
+    assert "each line is a single word: put blanks" in repeated.shape
+    assert not read_lines(tmp_path / "short").shape
 
 
 def test_minimal_pairs_are_two_lines_each(tmp_path: Path) -> None:
@@ -141,8 +159,28 @@ def test_other_encodings_are_read_and_told(encoding: str, told: str, tmp_path: P
         ('{"text": "a", "label": 1}\n{"text": 3\n', "line 2: no JSON object: write one a line"),
         ('{"text": "a", "label": 1}\n[1]\n', "line 2: no JSON object"),
         ('{"text": "a", "label": 1}\n{"text": "b"}\n', "line 2: label is missing: line 1 has it"),
-        ('{"text": "a", "label": 1}\n{"text": "b", "label": null}\n', "the label or the words"),
-        ('{"a": "a", "b": 1, "c": 2}\n', "has 3 columns: a, b, c: name two of them label and"),
+        ('{"text": "a", "label": 1}\n{"text": "b", "label": null}\n', "line 2 has no label"),
+        (
+            '{"t": {"a": 1}, "l": 1, "text": "b", "label": 1}\n{"t": 1, "l": 1, "text": [["a"]]',
+            "no JS",
+        ),
+        (
+            '{"text": "b c", "label": 1}\n{"text": [["a"]], "label": 1}\n',
+            "line 2: label or words are",
+        ),
+        ('{"text": {"a": "b c"}, "label": 1}\n', "line 1: label or words are an object"),
+        ('[{"text": "b c", "label": 1}]', "is one JSON value: write an object a line"),
+        ('[{"text": "b c",\n "label": 1}]\n', "is one JSON value: write an object a line"),
+        (
+            '{"sentence_good": "a b", "sentence_bad": "c"}\n{"sentence_good": "a"}\n',
+            "line 2 has no w",
+        ),
+        ("label,words\nyes,a b\nno,\n", "line 3 has no words"),
+        ("words\tlabel\na b\tyes\n\tno\n", "line 3 has no words"),
+        ('label,text\nyes,"a\n b"\nno,\n', "line 4 has no words"),
+        ("2 2\n1 1 a\n0 0\n", "line 3 has no words"),
+        ("__label__a b c\n__label__b\n", "line 2 has no words"),
+        ('{"a": "a", "b": 1, "c": 2}\n', "name two of them label and words on each line"),
         ("1\ta\tb\n1\tc\td\n", "has 3 columns, without names"),
         ("__label__a __label__b c\n", "a line has two labels of fastText"),
         ("3 2\n1 1 a\n", "its first line says 3 lines, and 1 follow"),

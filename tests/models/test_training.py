@@ -403,7 +403,9 @@ def test_a_corpus_that_is_too_small_is_refused_in_one_line(tmp_path: Path) -> No
     source = tmp_path / "lines.tsv"
     source.write_text("A\ta b\nB\tb a\n")
     run = Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), source)
-    with pytest.raises(UserError, match=r"^lines has too few lines \(2, 2 different\) [^\n]*$"):
+    with pytest.raises(
+        UserError, match=r"^lines has too few different lines \(2 in 2 lines\) [^\n]*$"
+    ):
         train(run, device="cpu")
 
 
