@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import unicodedata
 from pathlib import Path
@@ -41,6 +42,8 @@ def plain_size(path: Path, cure: str, most: int | None = None) -> int:
         raise UserError(f"{path} is a folder, not a file: {cure}")
     if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
         raise UserError(f"{path} is not a plain file: {cure}")
+    if not os.access(path, os.R_OK):  # whoever maps a file says that there is none
+        raise UserError(f"cannot read {path} (Permission denied): {cure}")
     if status.st_size > most:
         size, unit = (2**20, "MiB") if most >= 2**20 else (1, "bytes")
         raise UserError(

@@ -28,8 +28,11 @@ from models.reading import MOST_BYTES, plain_size, read_bytes
 MOST_LAYERS = 1000
 """No network comes near to this; to make the modules of more would take memory before it can be
 seen how much."""
-SIZES = {"vocab_size": 1, "hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 0}
-"""The least that sizes may be, by the names that `transformers` gives them in all networks."""
+SIZES = {
+    **{"vocab_size": 1, "hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 0},
+    "initializer_range": 0,  # the untrained network is drawn with it
+}
+"""The least that numbers may be, by the names that `transformers` gives them in all networks."""
 BYTES_OF_A_WEIGHT = 8
 """The bytes of a weight while a folder is read: itself in float32, and as it is written."""
 ROUNDING = 1e-5

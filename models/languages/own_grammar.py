@@ -40,7 +40,7 @@ def of_grammar(name: str, productions: str) -> ContextFreeLanguage | SyntaxDirec
     except UserError as error:
         raise UserError(f"the grammar, {error}") from None
     lengths = language.positive_lengths(range(1, LONGEST + 1))
-    language.short = max(language.short, *lengths[:1])
+    language.short = max([language.short, *lengths[:1]])
     for label, fault, cure in (
         (True, "makes no word", "give it shorter words"),
         (False, "makes every word", "leave something out"),

@@ -120,6 +120,9 @@ def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:
     try:
         with safe_open(path, "pt"):  # a file that is not of the size it says is not read as a whole
             content = read_bytes(path, cure, most=sys.maxsize)
-        return load(content), hashlib.sha256(content).hexdigest()
+        tensors = load(content)
     except SafetensorError:
         raise UserError(f"{path} is truncated or damaged: {cure}") from None
+    if any(tensor.is_complex() for tensor in tensors.values()):  # torch would drop a part of them
+        raise UserError(f"{path} has complex numbers as weights: {cure}")
+    return tensors, hashlib.sha256(content).hexdigest()

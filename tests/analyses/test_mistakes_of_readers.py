@@ -355,3 +355,16 @@ def test_a_file_that_is_gone_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"corpus\.tsv is missing: put back the file"):
         Run(made.path).corpus_bytes()
     assert asdict(made.config)["language"] == "words"
+
+
+def test_weights_that_are_no_real_numbers_or_may_not_be_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (weights,) = run.path.glob("checkpoints/step-000002/model.safetensors")
+    changed = {name: tensor.to(torch.complex64) for name, tensor in load_file(weights).items()}
+    save_file(changed, weights)
+    assert main(["predict", "run", "a"]) == 2
+    assert "model.safetensors has complex numbers as weights" in capsys.readouterr().err
+    monkeypatch.setattr("models.reading.os.access", lambda path, _: path != weights)
+    assert main(["predict", "run", "a"]) == 2
+    assert "model.safetensors (Permission denied)" in capsys.readouterr().err

@@ -269,6 +269,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "a text for a number": (lambda f: edit(f, CONFIG, n_embd="8"), (), "config.json .*its n_embd"),
     "no heads": (lambda f: edit(f, CONFIG, n_head=-2), (), "num_attention_heads is -2"),
     "layers below none": (lambda f: edit(f, CONFIG, n_layer=-1), (), "num_hidden_layers is -1"),
+    "spread below none": (lambda f: edit(f, CONFIG, initializer_range=-1.0), (), "ange is -1"),
     "no words": (lambda f: edit(f, CONFIG, vocab_size=0), (), "vocab_size is 0"),
     "unknown act": (lambda f: edit(f, CONFIG, activation_function="x"), (), "or of a new kind"),
     "odd token": (lambda f: edit(f, TOKENIZER, bos_token=5), (), "the tokenizer cannot be read"),
