@@ -29,7 +29,10 @@ MOST_LAYERS = 1000
 """No network comes near to this; to make the modules of more would take memory before it can be
 seen how much."""
 SIZES = {
-    **{"vocab_size": 1, "hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 0},
+    "vocab_size": 1,
+    "hidden_size": 1,
+    "num_attention_heads": 1,
+    "num_hidden_layers": 0,
     "initializer_range": 0,  # the untrained network is drawn with it
 }
 """The least that numbers may be, by the names that `transformers` gives them in all networks."""
