@@ -1,0 +1,67 @@
+"""Every published claim, with what it stands on: table, test, n, unit and control.
+
+A claim is a sentence in bold on a page of findings, or an item of the README's list of findings.
+``DOCS/findings/claims.csv`` has a row for each: ``page``, the ``claim`` (``*`` for its figures),
+``table`` (one of ``DOCS/findings/data``; ``by hand`` on pages without one), ``test``, ``n``,
+``unit`` and ``control``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pandas as pd
+
+from analyses.studies.findings.tables import DATA
+from models.reading import read_bytes
+
+CLAIMS = Path("findings") / "claims.csv"
+COLUMNS = ("page", "claim", "table", "test", "n", "unit", "control")
+SENTENCE = re.compile(r"\*\*([^*]+?\.)\*\*")
+CODE = re.compile(r"```.*?```", re.DOTALL)
+LIST = re.compile(r"^## \w+ findings\n(.*?)^## ", re.DOTALL | re.MULTILINE)
+BY_HAND = "by hand"
+
+
+def claims(docs: Path) -> pd.DataFrame:
+    """The rows of the list of claims, all text. Raises UserError if there is none."""
+    read_bytes(docs / CLAIMS, "put it back")
+    return pd.read_csv(docs / CLAIMS, dtype=str, keep_default_na=False)
+
+
+def published(docs: Path) -> Iterator[tuple[str, str]]:
+    """The name of a page, and a claim on it."""
+    for path in sorted((docs / "pages" / "findings").glob("*.md")):
+        text = CODE.sub("", path.read_text(encoding="utf-8"))
+        for sentence in SENTENCE.findall(text):
+            yield path.stem, " ".join(sentence.split())
+    readme = docs.parent / "README.md"
+    listed = LIST.search(readme.read_text(encoding="utf-8")) if readme.exists() else None
+    for item in listed[1].split("\n- ")[1:] if listed else ():
+        yield "README", " ".join(re.sub(r"\[(.*?)\]\([^)]*\)", r"\1", item).split())
+
+
+def unbacked(docs: Path, by_hand: list[str]) -> Iterator[str]:
+    """Faults: claims without a row, rows without a claim, and rows with a part missing."""
+    rows = claims(docs)
+    file, said = docs / CLAIMS, list(published(docs))
+    for page, claim in said:
+        of_page = rows.loc[rows["page"] == page, "claim"]
+        if not any(fnmatchcase(claim, pattern) for pattern in of_page):
+            yield f"{page} claims {claim!r}, and {file} does not say by what: give it a row"
+    for number, row in enumerate(rows.to_dict("records"), 2):
+        where = f"{file}, line {number}"
+        if not any(row["page"] == page and fnmatchcase(c, row["claim"]) for page, c in said):
+            yield f"{where}: no page claims {row['claim']!r}: take it out"
+        if missing := [name for name in COLUMNS if not row[name].strip()]:
+            yield f"{where}: {missing[0]} is missing: name it, or soften the claim"
+        tables = row["table"].split()
+        if row["table"] == BY_HAND:
+            known = row["page"] in by_hand or row["page"] == "README"
+        else:
+            known = all((docs / DATA / f"{name}.parquet").exists() for name in tables)
+        if not known:
+            yield f"{where}: there is no kept table {row['table']}: name one"
