@@ -13,6 +13,7 @@ import pytest
 from analyses.answers import Answer, save
 from analyses.command_line.app import main
 from analyses.studies.findings import pages, parts
+from analyses.studies.findings.claims import published
 from analyses.studies.findings.tables import Table, keep, load, with_interval
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.summary import findings
@@ -443,4 +444,38 @@ def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
     found = Table("automata", found.origin, exact)
     assert parts.recovered(found, "class", "way").splitlines()[2:] == [
         "| SL | 2 of 3 [21%, 94%] | 0 of 1 [0%, 79%] |"
+    ]
+
+
+CLAIM = 'far,"Ten of * reach it.",far,95% interval,2,seeds,the plain variant\n'
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("", "far claims 'Ten of 12 reach it.', and "),
+        (CLAIM, ""),
+        (CLAIM.replace("far,95%", "nowhere,95%"), "line 2: there is no kept table nowhere: name"),
+        (CLAIM.replace("far,95%", "by hand,95%"), "line 2: there is no kept table by hand"),
+        (CLAIM.replace("the plain variant", " "), "line 2: control is missing: name it, or soften"),
+        (CLAIM + CLAIM.replace("Ten", "Nine"), "line 3: no page claims 'Nine of * reach it.'"),
+    ],
+)
+def test_a_claim_stands_on_a_table_a_test_and_a_control(docs: Path, rows: str, fault: str) -> None:
+    page = docs / "findings" / "far.md"
+    page.write_text(page.read_text() + "\n**Ten of 12\nreach it.** **Who?** No **claim**.\n")
+    (docs / "findings" / "claims.csv").write_text(f"page,claim,table,test,n,unit,control\n{rows}")
+    pages.write(docs, "far")
+    told = [each for each in pages.faults(docs) if "typed by hand" not in each]
+    assert len(told) == bool(fault)
+    assert fault in "".join(told)
+
+
+def test_the_items_of_the_readme_are_claims(docs: Path) -> None:
+    (docs.parent / "README.md").write_text(
+        "## Two findings\n\n- [A](docs/a.md) is\n  so.\n- B is not.\n\n## More\n\n- C.\n"
+    )
+    assert [claim for page, claim in published(docs) if page == "README"] == [
+        "A is so.",
+        "B is not.",
     ]

@@ -7,7 +7,8 @@ A template is Markdown with Jinja's ``{{ }}``. ``table("length")`` is a kept tab
 are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further``, ``tests`` and
 ``laws`` are tables of a sweep, ``recovered`` is one of planted rules, ``beside`` one of what
 `lab seeds` told or tested, ``grid`` any two factors of any table; ``picture``, ``along``,
-``law_picture`` and ``recovery_picture`` are charts. ``origins`` is the list at the end.
+``law_picture`` and ``recovery_picture`` are charts. ``origins`` is the list at the end, ``claims``
+that of all claims.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 from analyses.answers import render
 from analyses.options.studies import Size
 from analyses.studies.findings import parts
+from analyses.studies.findings.claims import claims, unbacked
 from analyses.studies.findings.tables import DATA, Table, load
 from models.errors import UserError
 from models.reading import read_bytes
@@ -102,6 +104,7 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
     called |= {"smallest": parts.smallest, "recovered": parts.recovered, "beside": parts.beside}
     called |= {"recovery_picture": recovery_picture}
     called |= {"reached": parts.reached, "further": parts.further}
+    called |= {"claims": lambda: parts.listed(claims(docs))}
     try:
         text = pages.from_string(source).render(**called)
     except (TemplateError, TypeError, KeyError, AttributeError) as error:
@@ -122,7 +125,8 @@ def write(docs: Path, name: str) -> Path:
 
 def faults(docs: Path) -> list[str]:
     """Stale parts: pages that are not what their tables say, tables that no page uses, figures
-    that were typed by hand, and pages from neither. Empty: all is well."""
+    that were typed by hand, pages from neither, and claims that stand on nothing. Empty: all is
+    well."""
     messages, used = [], set[str]()
     cure = "name the folder of the pages with --docs"
     by_hand = read_bytes(docs / BY_HAND, cure).decode().split()
@@ -158,7 +162,7 @@ def faults(docs: Path) -> list[str]:
         f"{docs / DATA / name}.parquet is used by no page: remove it, or write one"
         for name in sorted(tables - used)
     ]
-    return messages + _elsewhere(docs, by_hand)
+    return [*messages, *_elsewhere(docs, by_hand), *unbacked(docs, by_hand)]
 
 
 def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:

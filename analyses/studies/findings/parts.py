@@ -213,6 +213,13 @@ def origins(named: Sequence[Table]) -> str:
     return f"## Where the figures come from\n\n{_markdown(pd.DataFrame(rows))}"
 
 
+def listed(rows: pd.DataFrame) -> str:
+    """The list of claims: figures as ..., and a link to each page."""
+    shown = rows.assign(claim=rows["claim"].str.replace("*", "...", regex=False))
+    shown["page"] = [f"[{page}]({page}.md)" if page != "README" else page for page in rows["page"]]
+    return _markdown(shown)
+
+
 def laws(found: Table, size: Size) -> str:
     """The laws of a sweep with losses: a row per language, the power law of the loss above its
     entropy with the 95% interval of the exponent, and its AICc less that of the best rival."""
