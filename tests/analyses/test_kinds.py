@@ -68,6 +68,9 @@ LONG = ("identity", "no residual, post")
 """Kinds that are near to others: `make torture` alone asks every question of them."""
 
 ALIKE = ("sandwich", "linear", "rnn", "post", "strict")
+LONGEST = ("interventions", "leaderboard")
+FEW = ("encoder", "attention only", "lstm", "cnn", "ngram", "feedforward")
+"""Kinds that are asked the longest questions."""
 READ_HOOKS = ("probing", "interventions", "emergence", "discovery")
 """Questions that see verdicts and activations alone. One kind of each set of hooks will do for
 them; the other questions take a network apart."""
@@ -77,6 +80,8 @@ def is_long(kind: str, name: str) -> bool:
     """Is this question, of this kind, near to what other tests ask, and not quick?"""
     if kind == "decoder":  # the tests of each question ask it
         return name in (*READ_HOOKS, "heads", "explanations")
+    if name in LONGEST:
+        return kind not in FEW
     return kind in LONG or (kind in ALIKE and name in READ_HOOKS)
 
 

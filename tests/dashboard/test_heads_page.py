@@ -148,6 +148,7 @@ def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("run", ["verdict"], indirect=True)
 def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch)
     kept = Answers(run.path).latest("heads")
@@ -171,6 +172,7 @@ def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("run", ["next-symbols"], indirect=True)
 def test_a_head_is_linked_and_chosen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for link, part in (({}, "L0H0"), ({"head_of_2x3": "L1H2"}, "L1H2")):
         page = opened(run, monkeypatch, **link)
@@ -211,12 +213,14 @@ def test_a_head_on_the_typed_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "the word is still accepted" in said(page)
 
 
+@pytest.mark.parametrize("run", ["next-symbols"], indirect=True)
 def test_a_word_as_long_as_none_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch, word_anbn="a " * 20)
     (verdicts,) = (f.value for f in page.dataframe if "verdict" in f.value)
     assert verdicts["verdict"].iloc[3] == "no word is as long"
 
 
+@pytest.mark.parametrize("run", ["verdict"], indirect=True)
 def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
