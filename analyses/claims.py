@@ -7,6 +7,7 @@ know its language nothing is told at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -132,7 +133,8 @@ class Claim:
     def _evidence(self) -> str:
         how = f" ({self.over})" if self.over and self.low is not None else ""
         beside = ", ".join(f"{k} {value:{self.form}}" for k, value in self.controls.items())
-        parts = [f"on {self.n:,} {self.unit}{how}{'; ' if beside else ''}{beside}.", *self.doubts]
+        unit = re.sub(r"s\b", "", self.unit, count=1) if self.n == 1 else self.unit
+        parts = [f"on {self.n:,} {unit}{how}{'; ' if beside else ''}{beside}.", *self.doubts]
         reason = self.unweighed
         if not reason and (self.strongest is None or self.low is None):
             reason = "There is no control." if self.strongest is None else "There is no interval."
