@@ -81,7 +81,7 @@ def test_a_claim_in_words() -> None:
     assert refuted.why.endswith("none 0.50, shuffled 0.93. See below.")
     one = replace(CLAIM, finding="L0H1 keeps {}", low=None, high=None, controls={}, form=".0%")
     assert one.sentence == "L0H1 keeps 90%, on 40 words. There is no control."
-    assert replace(one, n=1, unit="words outside").sentence.startswith("L0H1 keeps 90%, on 1 word o")
+    assert replace(one, n=1, unit="words outside").sentence.startswith("L0H1 keeps 90%, on 1 word")
     assert replace(one, controls={"untrained": 1.0}).why.endswith("100%. There is no interval.")
 
 
