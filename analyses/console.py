@@ -17,6 +17,7 @@ from functools import partial
 from itertools import dropwhile, pairwise, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
+import regex
 import tyro
 from rich.box import SIMPLE
 from rich.console import Console
@@ -51,10 +52,18 @@ class Harmless(Console):
         for part in super().render(*args, **kwargs):
             yield part if part.control else part._replace(text=UNSEEN.sub(_number, part.text))
 
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process, with a status of its own."""
+        raise BrokenPipeError
+
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
-UNSEEN = re.compile(rf"{CONTROLS.pattern}|(?<=[ -\u024f])[\u200c\u200d]|[\xad\u200b\u2060\ufeff]")
+JOINERS = r"[\u200c\u200d\ufe00-\ufe0f\U000e0020-\U000e007f]"
+"""Letters that form one sign with the one before, as in emoji. After a Latin one none is seen."""
+UNSEEN = regex.compile(
+    rf"{CONTROLS.pattern}|(?<![^ -\u024f]){JOINERS}|(?!{JOINERS})\p{{DI}}|[\ufff9-\ufffb]"
+)
 """The same, and letters that no terminal shows: two words with and without one look alike."""
 FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
 """Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
@@ -75,7 +84,7 @@ def as_csv(table: pd.DataFrame) -> str:
     return str(cells.rename(columns=harmless).to_csv(index=False))
 
 
-def _number(control: re.Match[str]) -> str:
+def _number(control: Any) -> str:
     return ascii(control[0])[1:-1]
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 
-UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-"""Control characters, marks that turn the direction of writing, halves of surrogate pairs."""
+import regex
+
+from analyses import console
+
+UNSEEN = regex.compile(rf"[\x00-\x1f\u2028\u2029\ud800-\udfff]|{console.UNSEEN.pattern}")
+"""Control characters, marks that turn the direction of writing, letters that are not seen, halves
+of surrogate pairs."""
 SPECIAL = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|[\\`*~\[\]<>&$:!|#]")
 FIRST = re.compile(r"^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
 """Signs that begin a list or underline a headline, where a line begins."""

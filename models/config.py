@@ -180,9 +180,12 @@ class TrainConfig:
     def _decide_output(self) -> None:
         output = OBJECTIVES[self.objective].output
         if self.model.output not in ("sigmoid", output):
+            fit = [
+                name for name, taught in OBJECTIVES.items() if taught.output == self.model.output
+            ]
             raise UserError(
-                f"the objective {self.objective} asks for the output {output}, not for "
-                f"{self.model.output}: leave --model.output out"
+                f"the output {self.model.output} is that of {' and '.join(fit)}: leave "
+                "--model.output out, and choose an --objective"
             )
         if self.model.family.two_sided and output != "conditional":
             raise UserError(

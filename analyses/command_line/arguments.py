@@ -201,24 +201,32 @@ def _finetune(args: Sequence[str]) -> Finetune:
         raise UserError("no run is given: write `lab finetune RUN [LANGUAGE] --tuned last`")
     from models.runs.run import CORPUS, Run  # heavy
 
+    if _given(args, "--recipe") is not None:
+        raise UserError("--recipe chooses a new network, and the parent's goes on: leave it out")
     parent = Run(Path(args[0]))
     choice = _given(args, "--objective")
     taught = choice if choice in OBJECTIVES else parent.config.objective
     model = replace(parent.config.model, output="sigmoid")  # the objective decides it anew
     config = replace(parent.config, objective=taught, model=model)
     config = replace(config, parent=parent.model_hash(), tuned="all", lines=0)
+    own = {name: _given(args, f"--{name}") or "" for name in ("regex", "symbols", "grammar")}
+    own["grammar"] = productions(own["grammar"])
+    bare = replace(config, regex="", symbols="", grammar="")
+    if any(own.values()):
+        config = replace(bare, rare=0)
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
     _check_idle(args, first.config)
     if first.corpus is not None:
-        config = replace(config, language=corpus_name(first.corpus), vocabulary=WORDS)
-        config = replace(config, regex="", symbols="", grammar="")
-    elif first.config.language != config.language:
-        language(first.config.language, first.config.regex, first.config.symbols)
-        config = replace(config, regex="", symbols="", grammar="", rare=0)
+        config = replace(bare, language=corpus_name(first.corpus), vocabulary=WORDS)
+    elif first.config.language != config.language or any(own.values()):
+        language(first.config.language, **own)
+        config = replace(bare, rare=0)
     elif parent.corpus_bytes() is not None:
         start = replace(start, corpus=parent.path / CORPUS)
-    return parse(Finetune, args[1:], "finetune", replace(start, config=config))
+    options = parse(Finetune, args[1:], "finetune", replace(start, config=config))
+    grammar = own["grammar"] or options.config.grammar
+    return replace(options, config=replace(options.config, grammar=grammar))
 
 
 def _rule(args: Sequence[str]) -> Discover | OfNetwork | OfAutomaton:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from analyses.rules.automaton_file import read_automaton
 from analyses.rules.lines import MERGED, fewer_words, once
 from analyses.scoring.board import checked
 from dashboard.drawing import explain_errors
+from dashboard.markup import visible
 from models.errors import UserError
 from models.languages.corpus import LabelledCorpus, read_columns, read_lines
 from models.languages.own_grammar import of_grammar
@@ -57,6 +59,9 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
         (["predict", "run", "a", "b"], "put words that belong together in quotes"),
         (["predict", "run", "--word", "a b"], "word is missing: write it by itself, in quotes"),
         (["train", "anbn", "--no-model.bias"], "did you mean --model.no-bias?"),
+        (["train", "an", "--model.output", "tags"], "the output tags is that of tags: leave"),
+        (["finetune", "run", "--recipe", "counting"], "--recipe chooses a new network, and the"),
+        (["finetune", "run", "an", "--regex", "a*b"], "an is a language of the lab: give yours"),
         (["report", "run", "--file="], "--file is empty"),
         (
             ["report", "long.csv", "--file", "s.html", *CSV],
@@ -185,6 +190,20 @@ def test_what_cannot_be_seen_is_told_by_its_number(capsys: pytest.CaptureFixture
     Console(soft_wrap=True).print("a\xadb")  # rich alone shows nothing there
     PLAIN(soft_wrap=True).print("a\xadb \u200b a\u200d")
     assert capsys.readouterr().out.splitlines() == ["a\xadb", "a\\xadb \\u200b a\\u200d"]
+    for unseen in "\u2061\u180e\u206a\ufff9\ufe0f\u034f\u17b4\u115f\u3164\U000e0061":
+        PLAIN(soft_wrap=True).print(f"a{unseen}")
+        assert capsys.readouterr().out == f"a{ascii(unseen)[1:-1]}\n"
+        assert visible(f"a{unseen}") == f"a{ascii(unseen)[1:-1]}"
+    PLAIN(soft_wrap=True).print("👩\u200d🚀 ❤\ufe0f é")
+    assert capsys.readouterr().out == "👩\u200d🚀 ❤\ufe0f é\n"
+
+
+def test_a_reader_who_has_seen_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:
+        monkeypatch.setattr("sys.stdout", pipe)
+        assert exit_status(lambda: PLAIN(file=pipe).print("a")) == 141
 
 
 def test_a_full_disk_for_the_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,3 +387,26 @@ def test_weights_that_are_no_real_numbers_or_may_not_be_read(
     monkeypatch.setattr("models.reading.os.access", lambda path, _: path != weights)
     assert main(["predict", "run", "a"]) == 2
     assert "model.safetensors (Permission denied)" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_a_language_of_the_readers(tmp_path: Path) -> None:
+    """Whatever the parent was taught: the language is the one that is given."""
+    few = ["--steps", "1", "--out", str(tmp_path)]
+    small = ["--model.d-model", "8", "--model.d-mlp", "8", "--model.n-heads", "2"]
+    assert main(["train", "mine", "--regex", "a*b", *few, *small]) == 0
+    parent = str(tmp_path / "mine-s0")
+    for name, given in (
+        ("anbn", []),
+        ("other", ["--regex", "b*a"]),
+        ("mine", ["--grammar", "S -> 'b' S 'a' | 'b' 'a'"]),
+    ):
+        assert main(["finetune", parent, name, *given, *few]) == 0
+        (made,) = (
+            Run(path)
+            for path in tmp_path.iterdir()
+            if path.name.startswith(f"{name}-") and str(path) != parent
+        )
+        told = dict(zip(given[::2], given[1::2], strict=True))
+        config = made.config
+        assert (config.language, config.regex) == (name, told.get("--regex", ""))
+        assert config.grammar == told.get("--grammar", "")

@@ -444,7 +444,7 @@ def test_what_has_no_pairs_is_refused_in_one_line(tmp_path: Path) -> None:
         recipe("anbn", ModelConfig(architecture="lstm-attention"))
     with pytest.raises(UserError, match="a block for each side"):
         ModelConfig(architecture="encoder-decoder", n_layers=1)
-    with pytest.raises(UserError, match="asks for the output conditional, not for softmax"):
+    with pytest.raises(UserError, match="the output softmax is that of language-model"):
         tiny_config(objective=PAIRS.name, model=tiny_of("gru", output="softmax"))
 
 

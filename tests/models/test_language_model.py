@@ -157,7 +157,7 @@ def test_the_objective_decides_the_output() -> None:
     assert config.model.output == "softmax"
     assert tiny_config().model.output == "sigmoid"
     assert run_name(config) == "anbn-lm-s0"
-    with pytest.raises(UserError, match="asks for the output sigmoid, not for softmax"):
+    with pytest.raises(UserError, match="the output softmax is that of language-model"):
         replace(config, objective="verdict")
     with pytest.raises(
         UserError, match="choose --objective verdict or masked or tags, or a causal mask"
