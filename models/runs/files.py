@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from models.errors import UserError, cure, told
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
+PARTIAL = re.compile(r"\.(.*)\.[0-9a-f]{32}\.partial", re.DOTALL)
+"""The name of what is half written."""
 
 
 @contextmanager
@@ -36,6 +39,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
+    path = Path(os.path.realpath(path))  # what a link leads to is written, and the link stays
     beside = _partial_name(path)
     with _writing(path), making(path.parent):
         try:
@@ -139,6 +143,8 @@ def remove_folder(path: Path) -> None:
             path.rename(trash)
         except FileNotFoundError:  # another process removed it
             return
+    if trash.is_symlink():
+        trash.unlink()
     shutil.rmtree(trash, ignore_errors=True)
 
 
@@ -162,7 +168,7 @@ def making(folder: Path) -> Iterator[None]:
 
 def sweep(folder: Path, age: float = OLD) -> None:
     """Removes what killed processes have left in a folder: what is half written, and locks that
-    nobody holds.
+    nobody holds. Files that only look so are not ours: they stay.
 
     Args:
         age: the least age in seconds. By default, so old that nobody can still be writing it.
@@ -170,14 +176,22 @@ def sweep(folder: Path, age: float = OLD) -> None:
     """
     with suppress(OSError):  # another process may remove it too
         for entry in (*folder.glob(".*.partial"), *folder.glob(".*.lock")):
-            if time.time() - entry.stat().st_mtime < age:
+            if not _is_ours(entry) or time.time() - entry.lstat().st_mtime < age:
                 continue
             if entry.suffix == ".lock":
                 is_locked(folder / entry.name[1 : -len(".lock")])  # if not, the file is removed
-            elif entry.is_dir():
+            elif entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
                 entry.unlink()
+
+
+def _is_ours(entry: Path) -> bool:
+    """Is it half written, or the lock of what stands beside it?"""
+    if entry.suffix == ".lock":
+        named = entry.with_name(entry.name[1 : -len(".lock")])
+        return entry.is_file() and not entry.stat().st_size and named.exists()
+    return PARTIAL.fullmatch(entry.name) is not None
 
 
 def _partial_name(path: Path) -> Path:

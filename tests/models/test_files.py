@@ -24,6 +24,7 @@ from models.training.loop import train
 from models.training.state import STATE
 
 ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): [^\n]+$"
+HEX = "0123456789abcdef" * 2
 
 
 @contextmanager
@@ -249,17 +250,50 @@ def test_evaluations_are_on_the_disk_before_the_state(
 def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
     """A young one may be what another process is writing now."""
     for name in ("old", "young"):
-        (tmp_path / f".{name}.0123.partial").mkdir()
-        (tmp_path / f".{name}.0123.partial" / "half").touch()
-    (tmp_path / ".file.0123.partial").touch()
+        (tmp_path / f".{name}.{HEX}.partial").mkdir()
+        (tmp_path / f".{name}.{HEX}.partial" / "half").touch()
+    (tmp_path / f".file.{HEX}.partial").touch()
     for name in ("old", "file"):
-        os.utime(tmp_path / f".{name}.0123.partial", (0, 0))
+        os.utime(tmp_path / f".{name}.{HEX}.partial", (0, 0))
     write_bytes(tmp_path / "another", b"content")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".young.0123.partial", "another"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".young.{HEX}.partial", "another"]
+
+
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, trained: Run) -> None:
+    """Whoever writes elsewhere may hide files of like names."""
+    (tmp_path / ".thesis.partial").mkdir()
+    (tmp_path / ".thesis.partial" / "chapter").touch()
+    (tmp_path / f".linked.{HEX}.partial").symlink_to(tmp_path / ".thesis.partial")
+    (tmp_path / ".download.partial").touch()
+    (tmp_path / ".mine.lock").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / ".full.lock").write_text("1234")
+    before = tree(tmp_path)
+    for path in (*tmp_path.iterdir(), tmp_path / ".thesis.partial" / "chapter"):
+        os.utime(path, (0, 0), follow_symlinks=False)
+    write_bytes(tmp_path / "another", b"content")
+    assert not (tmp_path / f".linked.{HEX}.partial").is_symlink()
+    assert tree(tmp_path) == {k: v for k, v in before.items() if "linked" not in k} | {
+        "another": b"content"
+    }
+    kept = trained.checkpoints / ".thesis.partial"
+    kept.touch()
+    trained.update(status="training")
+    train(trained, device="cpu")
+    assert kept.exists()
+
+
+def test_a_link_leads_to_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for content in (b"one", b"two"):
+        write_bytes(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "target").read_bytes() == content
 
 
 def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
     """A training may hold one for days."""
+    (tmp_path / "killed").mkdir()
     (tmp_path / ".killed.lock").touch()
     (tmp_path / ".young.lock").touch()
     with locked(tmp_path / "held"):
@@ -268,7 +302,7 @@ def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
         write_bytes(tmp_path / "another", b"content")
         assert is_locked(tmp_path / "held")
         found = sorted(path.name for path in tmp_path.iterdir())
-        assert found == [".held.lock", ".young.lock", "another"]
+        assert found == [".held.lock", ".young.lock", "another", "killed"]
 
 
 def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +321,7 @@ def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.Mon
 
 def test_training_removes_what_its_killed_forerunner_left(trained: Run) -> None:
     for folder in (trained.path, trained.checkpoints):
-        (folder / ".x.0123.partial").mkdir()
+        (folder / f".x.{HEX}.partial").mkdir()
     trained.update(status="training")
     train(trained, device="cpu")
     assert not list(trained.path.rglob("*.partial"))

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from altair.typing import ChartType
-from jinja2 import Environment, StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
 
 from analyses.answers import render
 from analyses.options.studies import Size
@@ -41,6 +42,8 @@ MARK = "<!-- Written by `lab report` from docs/findings/{name}.md: change that, 
 USED = re.compile(r"table\([\"']([\w-]+)[\"']\)")
 FIGURE = re.compile(r"(?<![\w.,^-])(\d[\d,]*\.\d+%?|\d[\d,]*%|\d[\d,]* of (?:the )?\d[\d,]*)(?!\w)")
 """The pattern of a result: a decimal number, a percentage, so many of so many."""
+ODD = (TypeError, AttributeError, ValueError)
+"""Errors of templates that call what is there in a wrong way."""
 NO_RESULT = (
     re.compile(r"```.*?```", re.DOTALL),
     re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL),
@@ -96,7 +99,10 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
 
     file = docs / TEMPLATES / f"{name}.md"
     source = read_bytes(file, "check the name").decode()
-    pages = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    # A template may come from another reader's folder: it calls what is named here, and no more.
+    pages = SandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
     called: dict[str, Any] = {"table": table, "picture": picture, "origins": parts.origins}
     called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
     called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
@@ -107,7 +113,7 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
     called |= {"claims": lambda: parts.listed(claims(docs))}
     try:
         text = pages.from_string(source).render(**called)
-    except (TemplateError, TypeError, KeyError, AttributeError) as error:
+    except (TemplateError, LookupError, ArithmeticError, *ODD) as error:
         raise UserError(f"{file} cannot be written ({error}): correct it there") from None
     return f"{MARK.format(name=name)}\n\n{text}", charts
 

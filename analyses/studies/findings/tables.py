@@ -267,10 +267,17 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
     fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
     origin = Origin(**fields, command=command, commit=commit(), machine=_machine())
     file = docs / DATA / f"{name}.parquet"
-    if file.exists() and not file.with_suffix(".json").exists():
-        raise UserError(f"{file} is not of the lab: choose another name with --named")
+    about = file.with_suffix(".json")
+    if file.exists() or about.exists() or about.is_symlink():
+        try:
+            load(docs, name)
+        except UserError:
+            strange = file if file.exists() and not about.exists() else about
+            raise UserError(
+                f"{strange} is not of the lab: choose another name with --named"
+            ) from None
     write_bytes(file, buffer.getvalue())
-    write_bytes(file.with_suffix(".json"), as_json(origin.model_dump()))
+    write_bytes(about, as_json(origin.model_dump()))
     return file
 
 
@@ -282,7 +289,11 @@ def _printed(source: Path) -> pd.DataFrame:
         lines = [line for line in csv.reader(io.StringIO(text), strict=True) if line]
         header = lines[0]
         rows = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
-    except (ValueError, IndexError, csv.Error) as error:
+        texts = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=str)
+        for column in texts:
+            if texts[column].str.match(r"[+-]?0\d").any():  # 007 is a name, and no number
+                rows[column] = texts[column]
+    except (ValueError, IndexError, OverflowError, csv.Error) as error:
         why = {UnicodeDecodeError: "is not UTF-8", IndexError: "is empty"}
         raise UserError(
             f"{source} {why.get(type(error), 'is no CSV')}: give what --csv printed"
