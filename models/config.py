@@ -179,6 +179,11 @@ class TrainConfig:
 
     def _decide_output(self) -> None:
         output = OBJECTIVES[self.objective].output
+        if self.model.family.two_sided and output != "conditional":
+            raise UserError(
+                f"an encoder-decoder is taught targets alone, not {self.objective}: choose "
+                "--objective sequence-to-sequence and a language of pairs such as copy"
+            )
         if self.model.output not in ("sigmoid", output):
             fit = [
                 name for name, taught in OBJECTIVES.items() if taught.output == self.model.output
@@ -186,11 +191,6 @@ class TrainConfig:
             raise UserError(
                 f"the output {self.model.output} is that of {' and '.join(fit)}: leave "
                 "--model.output out, and choose an --objective"
-            )
-        if self.model.family.two_sided and output != "conditional":
-            raise UserError(
-                f"an encoder-decoder is taught targets alone, not {self.objective}: choose "
-                "--objective sequence-to-sequence and a language of pairs such as copy"
             )
         object.__setattr__(self, "model", replace(self.model, output=output))
 

@@ -128,6 +128,11 @@ def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
 
 def _refuse_others(lines: Sequence[str], where: str) -> None:
     """Raises UserError for shapes that hold no labels."""
+    if lines and lines[0].startswith("<?xml"):
+        raise UserError(
+            f"{where} is XML, as JFLAP writes it: give lines of label, tab, words, or an automaton "
+            "in the form of AT&T"
+        )
     if lines and all(map(IN_OUT.fullmatch, lines)):
         raise UserError(
             f"{where} has pairs of IN and OUT, and no labels: train on them with "

@@ -132,11 +132,25 @@ def _show(args: Sequence[str]) -> Any:
     return parse(Show, args, "show")
 
 
+DECIDING = (
+    *("--corpus", "--regex", "--symbols", "--grammar", "--recipe", "--objective"),
+    *("--model.architecture", "--model.mask"),
+)
+"""The options that decide the defaults of the others."""
+
+
 def _train(args: Sequence[str]) -> Train:
     """The options of a training. Language, architecture and mask decide the defaults of the others:
     they are read first, whatever else is given."""
     words = [word for word in args if word not in ("-h", "--help")]
-    first = parse(Train, words, "train", Train(recipe("", _architecture(words))))
+    plain = Train(recipe("", _architecture(words)))
+    try:
+        first = parse(Train, words, "train", plain)
+    except UserError:  # the others may be wrong beside the plain defaults alone
+        named = words[:1] if words and not words[0].startswith("-") else []
+        given = ((option, _given(words, option)) for option in DECIDING)
+        named += [word for option, value in given if value for word in (option, value)]
+        first = parse(Train, named, "train", plain)
     name = one_form(first.config.language)
     if len(words) < len(args) and not name and first.corpus is None:
         return parse(Train, ["--help"], "train", Train(recipe("")))
@@ -161,10 +175,12 @@ def _train(args: Sequence[str]) -> Train:
     else:
         language(name, regex, symbols, grammar)
     config = first.config
-    _check_idle(args, config)
     pairs = first.corpus is not None and objective(config.objective).of_pairs
     default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar, pairs))
+    if len(words) == len(args) and _given(args, "--model.output") is None:
+        args = [*args, "--model.output", "sigmoid"]  # the objective decides it
     options = parse(Train, args, "train", default)
+    _check_idle(args, options.config)
     return replace(options, config=replace(options.config, language=name, grammar=grammar))
 
 
@@ -245,7 +261,10 @@ def productions(grammar: str) -> str:
     if re.search(r"['\"|\n]", grammar) and not os.path.exists(grammar):
         return grammar  # productions with another arrow, and no file: its reader says what is wrong
     cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
-    return read_text(Path(grammar), cure, MOST_LETTERS) or "\n"
+    text = read_text(Path(grammar), cure, MOST_LETTERS) or "\n"
+    if text.startswith("<?xml"):
+        raise UserError(f"{grammar} is XML, as JFLAP writes it: {cure}")
+    return text
 
 
 ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]

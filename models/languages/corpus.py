@@ -88,7 +88,9 @@ def read_columns(
     text, _ = _text(path, f"give a file of lines, {columns[0]}, tab, {columns[1]}")
     lines = _split(text)
     if (pairs := paired(lines)) is not None:
-        return _cells(list(enumerate(pairs, 1)), path, columns, longest)
+        first, *others = (source.strip().lower() for source, _ in pairs)
+        start = int(first in headers and first not in others)
+        return _cells(list(enumerate(pairs, 1))[start:], path, columns, longest)
     return _columns(lines, path, columns, headers, longest)
 
 

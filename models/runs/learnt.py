@@ -12,10 +12,10 @@ from models.languages import (
     Language,
     PairCorpus,
     language,
-    read_lines,
 )
 from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
 from models.objectives import OBJECTIVES, objective
+from models.reading import plain_size
 
 
 def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
@@ -32,11 +32,11 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
         _refuse_rare(config)
         return PairCorpus.from_file(path, name)
     if not taught.verdict_alone:
-        read_lines(path)  # a malformed file is the first thing to be told
+        plain_size(path, "check the path")
         raise UserError(
-            f"{path}: labelled lines say which lines are in the language, and nothing of what may "
-            "follow a part of one: choose the objective verdict, or for lines of source, tab, "
-            "target sequence-to-sequence"
+            f"{path}: a file of lines says nothing of what may follow a part of one: choose "
+            "--objective verdict for lines of label, tab, words, or sequence-to-sequence for lines "
+            "of source, tab, target"
         )
     if config.vocabulary != WORDS:
         raise UserError(

@@ -129,6 +129,8 @@ class Run:
             learnt = formal(config)
         if isinstance(learnt, TokenisedLanguage):
             files[TOKENS] = tokens_of(learnt, config)
+        if not learnt.positive_lengths(learnt.lengths(config.max_n)):
+            raise UserError(f"{learnt.name} has no word so short: choose a larger --max-n")
         objective(config.objective).check(learnt, learnt.lengths(config.max_n))
         check_subspace(build(config.model, learnt.vocabulary), config)
         if bool(config.parent) != (parent is not None):

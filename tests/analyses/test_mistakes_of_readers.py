@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel
 
 from analyses.command_line.app import main
+from analyses.command_line.arguments import read
 from analyses.console import PLAIN, exit_status
 from analyses.jobs.cluster import local_cluster
 from analyses.options.plants import Score
@@ -42,6 +43,8 @@ CSV = ("--named", "x", "--command", "lab show", "--question", "q", "--docs", "d"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
+    Path("machine.jff").write_text('<?xml version="1.0"?><structure></structure>\n')
+    Path("loose.txt").write_text("a b\nb a\n")
     made = Run.create(Path("run"), tiny_config(steps=2))
     train(made, "cpu")
     return made
@@ -60,6 +63,17 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
         (["predict", "run", "--word", "a b"], "word is missing: write it by itself, in quotes"),
         (["train", "anbn", "--no-model.bias"], "did you mean --model.no-bias?"),
         (["train", "an", "--model.output", "tags"], "the output tags is that of tags: leave"),
+        (
+            ["train", "postfix", "--max-n", "2"],
+            "postfix has no word so short: choose a larger --max",
+        ),
+        (["train", "shuffle2", "--max-n", "1"], "shuffle2 has no word so short: choose a larger"),
+        (
+            ["train", "x", "--grammar", "machine.jff"],
+            "machine.jff is XML, as JFLAP writes it: give",
+        ),
+        (["rule", "machine.jff"], "machine.jff is XML, as JFLAP writes it: give lines of label"),
+        (["train", "--corpus", "loose.txt", "--objective", "language-model"], "says nothing of wh"),
         (["finetune", "run", "--recipe", "counting"], "--recipe chooses a new network, and the"),
         (["finetune", "run", "an", "--regex", "a*b"], "an is a language of the lab: give yours"),
         (["report", "run", "--file="], "--file is empty"),
@@ -410,3 +424,22 @@ def test_a_run_goes_on_with_a_language_of_the_readers(tmp_path: Path) -> None:
         config = made.config
         assert (config.language, config.regex) == (name, told.get("--regex", ""))
         assert config.grammar == told.get("--grammar", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (["copy", "--model.output", "conditional"], "conditional"),
+        (["copy", "--objective", "verdict"], "sigmoid"),
+        (["in-context", "--objective", "language-model"], "softmax"),
+        (
+            ["an", "--objective", "masked", "--model.mask", "bidirectional", "--max-offset", "5"],
+            "masked",
+        ),
+    ],
+)
+def test_what_is_taught_is_decided_before_its_options_are_weighed(
+    words: list[str], output: str
+) -> None:
+    config = read("train", words).config
+    assert config.model.output == output

@@ -315,7 +315,7 @@ def test_the_command(parent: Run, tmp_path: Path, capsys: pytest.CaptureFixture[
         "".join(f"{'in' if i % 2 else 'out'}\ta b{' b' * (i % 5)} a{i}\n" for i in range(40))
     )
     assert main(["finetune", str(parent.path), "--corpus", str(lines), "--out", str(tmp_path)]) == 2
-    assert "choose the objective verdict" in capsys.readouterr().err
+    assert "choose --objective verdict" in capsys.readouterr().err
     asked = [
         "--corpus",
         str(lines),

@@ -169,7 +169,7 @@ def test_a_corpus_has_no_language_model(tmp_path: Path) -> None:
     lines = tmp_path / "lines.tsv"
     lines.write_text("in\tx y\nout\ty\n")
     config = tiny_config(language="lines", objective="language-model")
-    with pytest.raises(UserError, match="choose the objective verdict"):
+    with pytest.raises(UserError, match="choose --objective verdict"):
         Run.create(tmp_path / "run", config, lines)
 
 

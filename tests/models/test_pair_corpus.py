@@ -112,7 +112,7 @@ def test_the_command_trains_every_kind_on_it(file: Path, tmp_path: Path) -> None
     assert main([*words, "--objective", "sequence-to-sequence"]) == 0
     objectives = {Run(path).config.objective for path in (tmp_path / "runs").iterdir()}
     assert objectives == {"sequence-to-sequence"}
-    with pytest.raises(UserError, match="choose the objective verdict, or for lines of source"):
+    with pytest.raises(UserError, match="choose --objective verdict for lines of label, tab, words, or seq"):
         Run.create(tmp_path / "other", tiny_config(language="numbers"), file)
 
 
@@ -153,3 +153,12 @@ def test_whoever_accepts_all_pairs_is_right_on_half(tmp_path: Path) -> None:
     assert scores
     assert all(score.members == 1.0 and score.others == 0.0 for score in scores)
     assert run.metrics()[-1]["recognition"] < 0.75
+
+
+def test_a_header_of_three_columns_is_no_pair(tmp_path: Path) -> None:
+    """As COGS has it: source, target, kind."""
+    path = tmp_path / "cogs.tsv"
+    path.write_text("source\ttarget\tdistribution\na b\tx y\tin\nb a\ty x\tin\n")
+    corpus = PairCorpus.from_file(path)
+    assert corpus.vocabulary.symbols == ("a", "b", "x", "y", ">")
+    assert len(corpus.lines) == 2

@@ -98,14 +98,14 @@ def test_shifted_positions_are_in_the_name() -> None:
 def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:
     (tmp_path / "lines.tsv").write_text("no tab\n")
     with pytest.raises(UserError, match="expected one tab"):
-        Run.create(tmp_path / "run", tiny_config(), corpus=tmp_path / "lines.tsv")
+        Run.create(tmp_path / "run", tiny_config(objective="verdict"), corpus=tmp_path / "lines.tsv")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_corpus_teaches_no_next_symbols(tmp_path: Path) -> None:
     """It knows its whole lines alone: what it would say of a part of one is false."""
     (tmp_path / "lines.tsv").write_text("A\tx\nB\ty\n")
-    with pytest.raises(UserError, match="choose the objective verdict"):
+    with pytest.raises(UserError, match="choose --objective verdict"):
         Run.create(tmp_path / "run", tiny_config(language="lines"), tmp_path / "lines.tsv")
     assert not (tmp_path / "run").exists()
 
