@@ -479,3 +479,35 @@ def test_the_items_of_the_readme_are_claims(docs: Path) -> None:
         "A is so.",
         "B is not.",
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "{{ cycler.__init__.__globals__.os.system('touch here') }}",
+        "{{ 1 / 0 }}",
+        "{{ [][3] }}",
+    ],
+)
+def test_a_template_runs_nothing_but_what_pages_offer(
+    docs: Path, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (docs / "findings" / "far.md").write_text(wrong)
+    with pytest.raises(UserError, match=r"far\.md cannot be written \(.*\): correct it there"):
+        pages.write(docs, "far")
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("beside", ["", "parquet"])
+def test_a_record_that_is_not_the_labs_stays(docs: Path, tmp_path: Path, beside: str) -> None:
+    (tmp_path / "t.csv").write_text("name,value\n007,1\n010,2\n")
+    data = docs / "findings" / "data"
+    (data / "mine.json").write_text("{}")
+    if beside:
+        (data / f"mine.{beside}").write_text("x")
+    with pytest.raises(UserError, match=r"mine\.json is not of the lab: choose another name"):
+        keep(tmp_path / "t.csv", "mine", docs, "lab show", "Which?")
+    assert (data / "mine.json").read_text() == "{}"
+    file = keep(tmp_path / "t.csv", "new", docs, "lab show", "Which?")
+    assert pd.read_parquet(file).to_dict("list") == {"name": ["007", "010"], "value": [1, 2]}

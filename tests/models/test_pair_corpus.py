@@ -112,7 +112,9 @@ def test_the_command_trains_every_kind_on_it(file: Path, tmp_path: Path) -> None
     assert main([*words, "--objective", "sequence-to-sequence"]) == 0
     objectives = {Run(path).config.objective for path in (tmp_path / "runs").iterdir()}
     assert objectives == {"sequence-to-sequence"}
-    with pytest.raises(UserError, match="choose --objective verdict for lines of label, tab, words, or seq"):
+    with pytest.raises(
+        UserError, match="choose --objective verdict for lines of label, tab, words, or seq"
+    ):
         Run.create(tmp_path / "other", tiny_config(language="numbers"), file)
 
 

@@ -98,7 +98,9 @@ def test_shifted_positions_are_in_the_name() -> None:
 def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:
     (tmp_path / "lines.tsv").write_text("no tab\n")
     with pytest.raises(UserError, match="expected one tab"):
-        Run.create(tmp_path / "run", tiny_config(objective="verdict"), corpus=tmp_path / "lines.tsv")
+        Run.create(
+            tmp_path / "run", tiny_config(objective="verdict"), corpus=tmp_path / "lines.tsv"
+        )
     assert not (tmp_path / "run").exists()
 
 
