@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from jaxtyping import Bool, Float, Int
 
 from models.errors import UserError
@@ -203,17 +204,22 @@ class Charts:
                 cell = spelled
             else:
                 # Of all cuts: from begin up to the cut, and from the cut on.
-                sums = np.empty((count, len(begins), len(form.left)), spelled.dtype)
-                for begin, end in zip(begins, ends, strict=True):
-                    sums[:, begin] = np.einsum(
-                        "bcp,bcp->bp",
-                        first[:, begin, begin:end],
-                        second[:, end, begin + 1 : end + 1],
-                    )
-                cell = sums @ pairs
+                shape = (count, len(begins), length - 1, len(form.left))
+                cell = np.einsum(
+                    "bncp,bncp->bnp",
+                    _along(first, shape),
+                    _along(second[:, length - 1 :, 1:], shape),
+                )
+                cell = cell @ pairs
                 if is_there:
                     cell = (cell > 0).astype(spelled.dtype)
             first[:, begins, ends] = cell[..., form.left]
             second[:, ends, begins] = cell[..., form.right]
             whole[:, length - 1] = cell[:, 0, form.start]
         return first, whole
+
+
+def _along(chart: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A view of the chart, [batch, n, cut, pairs]: for each n the cells from [n, n] on."""
+    batch, row, cell, pair = chart.strides
+    return as_strided(chart, shape, (batch, row + cell, cell, pair), writeable=False)
