@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from jaxtyping import Bool, Float, Int
+from numpy.lib.stride_tricks import as_strided
 
 from models.errors import UserError
 from models.languages.grammars.normal_form import NormalForm
