@@ -270,29 +270,29 @@ def made_once(
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished demo of networks that count, made by its own command as a user makes it.
+    """The finished demo of two languages, made by its own command as a user makes it.
 
-    They are exact: tests may ask them for the truth, which plain ones do not know everywhere.
-    Beside them lie runs of a^n and a^n b^n c^n, which are asked two questions only.
+    Beside them lie networks that count: they are exact, so that tests may ask them for the truth,
+    which plain ones do not know everywhere. They are asked few questions.
     """
     from analyses.answers import answer, question
     from models.runs.run import Run
-    from models.training.loop import train
-    from models.training.recipes import recipe
 
     def make(out: Path) -> None:
         lab = [sys.executable, "-m", "analyses.command_line"]
         to = ["--recipe", "counting", "--out", str(out)]
-        with subprocess.Popen([*lab, "train", "anbncn", *to, "--steps", "800"]) as training:
-            demo = [*lab, "demo", "dieren", "anbn", *to]
-            done = subprocess.run(demo, capture_output=True, text=True, check=False)
-        assert training.returncode == 0
+        training = [
+            subprocess.Popen([*lab, "train", name, *to, "--steps", steps])
+            for name, steps in (("anbncn", "800"), ("anbn", "600"))
+        ]
+        demo = [*lab, "demo", "dieren", "an", *to]
+        done = subprocess.run(demo, capture_output=True, text=True, check=False)
+        assert [process.wait() for process in training] == [0, 0]
         assert done.returncode == 0, done.stderr
         assert "lab dashboard" in done.stdout
-        train(Run.create(out / "an-s0", recipe("an")), "cpu")
         for run, name in (
             *(("anbncn-counting-s0", name) for name in ("accuracy", "discovery")),
-            *(("an-s0", name) for name in ("accuracy", "patching")),
+            *(("anbn-counting-s0", n) for n in ("accuracy", "probing", "heads", "discovery")),
         ):
             answer(Run(out / run), name, question(name).brief)
 

@@ -27,7 +27,7 @@ from models.runs.run import Run
 from models.training.evaluation import judge
 from models.training.recipes import recipe
 
-RUNS = ("anbn-counting-s0", "dieren-s0")
+RUNS = ("an-s0", "dieren-s0")
 
 
 def test_the_demo_trains_plain_networks_and_says_so() -> None:

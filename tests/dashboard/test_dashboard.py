@@ -41,7 +41,8 @@ def test_every_page_opens(browser: Browser, address: str) -> None:
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
     for name in PAGES:
-        opened(page, f"{address}/{name}?run=anbn-counting-s0")
+        run = "anbn-counting-s0" if name == "generate" else "dieren-s0"
+        opened(page, f"{address}/{name}?run={run}")
         expect(page.locator("h1").first).to_be_visible()
         assert page.locator("[data-testid=stException]").count() == 0, name
         assert page.locator("[data-testid=stAlertContentError]").count() == 0, name
