@@ -63,6 +63,9 @@ SHORT = {
         "1",
     ],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
+    "analyse runs/dieren-s0 interventions --words 100": ["--words", "24", "--pairs", "12"],
+    "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "12"],
+    "analyse runs/dieren-s0 leaderboard --words 8": ["--words", "2"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
 """What is added to a command that begins so, or has this word, that it takes seconds."""
@@ -132,7 +135,7 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("builtins.input", lambda _: "")
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
-    monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first", "anbn"))
+    monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first",))
     monkeypatch.setattr("analyses.scoring.nothing.STEPS", 2)
     few = {"one step": nothing.NULL["one step"]}
     monkeypatch.setattr("analyses.scoring.nothing.NULL", few)
