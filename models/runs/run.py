@@ -335,12 +335,12 @@ class Run:
         """SHA-256 of the weights that are looked at, without building the model.
 
         Raises:
-            UserError: there is no checkpoint, or the lines of a corpus run or the tokeniser were
-                changed: what was found out about it was about others.
+            UserError: there is no checkpoint, it is of another run or step, or the lines of a
+                corpus run or the tokeniser were changed: what was found out was about others.
         """
         self.corpus_bytes()
         self.tokens_bytes()
-        return read_about(self._folder(None))["sha256"]
+        return read_about(self._folder(None), self.config)["sha256"]
 
     def untrained(self) -> LanguageModel:
         """The control: the same architecture and seed before the first step."""
