@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import Path
 
 from models.errors import UserError, told
+from models.errors import cure as cure_of
 
 MOST_BYTES = 256 * 2**20
 """No file that the lab writes or reads as a whole comes near to this."""
@@ -29,6 +30,17 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
         return path.read_bytes() if size else b""
     except OSError as error:
         raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder; none where there is no folder. Raises UserError if it may not be
+    read or entered."""
+    try:
+        return os.listdir(os.path.join(folder, "."))  # to reach "." it must be entered
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise UserError(f"cannot read {folder} ({told(error)}): {cure_of(error)}") from None
 
 
 def plain_size(path: Path, cure: str, most: int | None = None) -> int:

@@ -37,7 +37,7 @@ from models.languages import Language
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
 from models.objectives.base import Objective
-from models.reading import read_bytes
+from models.reading import names_in, read_bytes
 from models.runs.checkpoints import checkpoint_files, folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
@@ -270,7 +270,7 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        names = (path.name for path in self.checkpoints.glob("step-*") if path.is_dir())
+        names = (n for n in names_in(self.checkpoints) if (self.checkpoints / n).is_dir())
         steps = (int(name[5:]) for name in names if re.fullmatch("step-[0-9]{6,15}", name))
         return sorted(steps)
 
@@ -365,9 +365,17 @@ def _version(package: str) -> str:
 
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name. One that is half written (".name") is not
-    among them, nor one whose name no table or page can show, since it is not UTF-8."""
-    paths = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
-    return sorted(path for path in paths if not path.name.startswith(".") and _is_text(path.name))
+    among them, nor one whose name no table or page can show, since it is not UTF-8. One that may not
+    be entered is among them: who opens it is told so. Raises UserError where the folder itself may
+    not be read."""
+    names = (name for name in names_in(folder) if not name.startswith(".") and _is_text(name))
+    return sorted(folder / name for name in names if _may_be_run(folder / name))
+
+
+def _may_be_run(path: Path) -> bool:
+    """Does a folder hold a run, as far as can be seen?"""
+    closed = path.is_dir() and not os.access(path, os.X_OK)
+    return closed or os.path.exists(path / RUN_FILE)
 
 
 def _exists(path: Path) -> UserError:

@@ -146,6 +146,26 @@ def test_the_only_run_in_a_folder_is_meant(tmp_path: Path) -> None:
             Run(path)
 
 
+def test_a_folder_that_may_not_be_read_is_told(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the rights of another user, because root may read everything."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != trained.path)
+    assert trained.path in find_runs(trained.path.parent)
+    lists, exists = os.listdir, os.path.lexists
+
+    def closed(path: str) -> list[str]:
+        if Path(path).is_relative_to(trained.path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return lists(path)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    monkeypatch.setattr(os.path, "lexists", lambda path: path.name != RUN_FILE and exists(path))
+    for ask in (lambda: Run(trained.path), trained.steps):
+        with pytest.raises(UserError, match=rf"^cannot read {trained.path}\S* \(Permission denied"):
+            ask()
+
+
 def test_a_record_that_is_no_plain_file_is_named(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config()).path / RUN_FILE
     run.unlink()
