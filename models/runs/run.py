@@ -365,9 +365,9 @@ def _version(package: str) -> str:
 
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name. One that is half written (".name") is not
-    among them, nor one whose name no table or page can show, since it is not UTF-8. One that may not
-    be entered is among them: who opens it is told so. Raises UserError where the folder itself may
-    not be read."""
+    among them, nor one whose name no table or page can show, since it is not UTF-8. One that may
+    not be entered is among them: who opens it is told so. Raises UserError where the folder itself
+    may not be read."""
     names = (name for name in names_in(folder) if not name.startswith(".") and _is_text(name))
     return sorted(folder / name for name in names if _may_be_run(folder / name))
 
