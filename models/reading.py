@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import unicodedata
@@ -29,7 +30,14 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
         # Some files of the system say that they have no bytes, and then wait or never end.
         return path.read_bytes() if size else b""
     except OSError as error:
-        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+        raise _refused(path, error, cure) from None
+
+
+def _refused(path: Path, error: OSError, cure: str) -> UserError:
+    """The error for what the system does not give."""
+    if isinstance(error, PermissionError):
+        cure = "ask for the right to read it"
+    return UserError(f"cannot read {path} ({told(error)}): {cure}")
 
 
 def names_in(folder: Path) -> list[str]:
@@ -40,7 +48,7 @@ def names_in(folder: Path) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise UserError(f"cannot read {folder} ({told(error)}): {cure_of(error)}") from None
+        raise _refused(folder, error, cure_of(error)) from None
 
 
 def plain_size(path: Path, cure: str, most: int | None = None) -> int:
@@ -49,13 +57,13 @@ def plain_size(path: Path, cure: str, most: int | None = None) -> int:
     try:
         status = path.stat()
     except OSError as error:
-        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+        raise _refused(path, error, cure) from None
     if stat.S_ISDIR(status.st_mode):
         raise UserError(f"{path} is a folder, not a file: {cure}")
     if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
         raise UserError(f"{path} is not a plain file: {cure}")
     if not os.access(path, os.R_OK):  # whoever maps a file says that there is none
-        raise UserError(f"cannot read {path} (Permission denied): {cure}")
+        raise _refused(path, PermissionError(errno.EACCES, "Permission denied"), cure)
     if status.st_size > most:
         size, unit = (2**20, "MiB") if most >= 2**20 else (1, "bytes")
         raise UserError(

@@ -32,7 +32,7 @@ from models.base import LanguageModel, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
-from models.errors import UserError, lab
+from models.errors import UserError, lab, of_fields
 from models.languages import Language
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
@@ -217,7 +217,7 @@ class Run:
         except UserError as error:
             if str(self.path) in str(error):  # of the file of its tokens
                 raise
-            raise UserError(f"{self.path / RUN_FILE}: {error}") from None
+            raise UserError(f"{self.path / RUN_FILE}: {of_fields(error)}") from None
 
     @property
     def objective(self) -> Objective:

@@ -223,6 +223,23 @@ def test_a_damaged_record_is_refused_in_one_line(trained: Run, content: str, fau
         Run(trained.path)
 
 
+def test_an_edited_record_is_told_by_its_fields(trained: Run) -> None:
+    """Its reader writes no options."""
+    trained.update(config={**trained.record["config"], "disfluent": 0.5})
+    with pytest.raises(UserError, match="choose disfluent 0, or objective verdict and vocabulary"):
+        Run(trained.path)
+
+
+def test_a_record_that_may_not_be_read_is_not_to_be_removed(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.reading.os.access", lambda path, _: path.name != RUN_FILE)
+    with pytest.raises(
+        UserError, match=r"run.json \(Permission denied\): ask for the right to rea"
+    ):
+        Run(trained.path)
+
+
 def test_a_line_that_is_still_being_written_is_left_out(trained: Run) -> None:
     whole = trained.metrics()
     with (trained.path / "metrics.jsonl").open("a") as file:
