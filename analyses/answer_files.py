@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from pydantic import BaseModel, ConfigDict
 from analyses.claims import Claim
 from analyses.knowledge import Knowledge
 from models.errors import UserError
-from models.reading import read_bytes
+from models.reading import names_in, read_bytes
 from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
@@ -129,12 +128,12 @@ def _listed(folder: Path, name: str) -> list[Path]:
     """The paths with the names of a question's answers, by number, listed at one moment.
 
     A number is never given twice. So two equal lists show that nothing was renewed in between.
+
+    Raises:
+        UserError: they may not be read.
     """
     numbered = re.compile(rf"{re.escape(name)}-(\d+)")
-    try:
-        names = os.listdir(folder / RESULTS)
-    except OSError:  # nothing was asked here
-        return []
+    names = names_in(folder / RESULTS)
     pairs = [(int(number[1]), number[0]) for item in names if (number := numbered.fullmatch(item))]
     return [folder / RESULTS / item for _, item in sorted(pairs)]
 

@@ -68,6 +68,12 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def of_fields(error: UserError) -> str:
+    """What an error tells the reader of a file, who writes fields ("model.n_ctx") and no options
+    ("--model.n-ctx")."""
+    return re.sub(r"--([a-z][a-z._-]*)", lambda name: name[1].replace("-", "_"), str(error))
+
+
 CURES = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import unicodedata
 from pathlib import Path
 
 from models.errors import UserError, told
+from models.errors import cure as cure_of
 
 MOST_BYTES = 256 * 2**20
 """No file that the lab writes or reads as a whole comes near to this."""
@@ -28,7 +30,25 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
         # Some files of the system say that they have no bytes, and then wait or never end.
         return path.read_bytes() if size else b""
     except OSError as error:
-        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+        raise _refused(path, error, cure) from None
+
+
+def _refused(path: Path, error: OSError, cure: str) -> UserError:
+    """The error for what the system does not give."""
+    if isinstance(error, PermissionError):
+        cure = "ask for the right to read it"
+    return UserError(f"cannot read {path} ({told(error)}): {cure}")
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder; none where there is no folder. Raises UserError if it may not be
+    read or entered."""
+    try:
+        return os.listdir(os.path.join(folder, "."))  # to reach "." it must be entered
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _refused(folder, error, cure_of(error)) from None
 
 
 def plain_size(path: Path, cure: str, most: int | None = None) -> int:
@@ -37,13 +57,13 @@ def plain_size(path: Path, cure: str, most: int | None = None) -> int:
     try:
         status = path.stat()
     except OSError as error:
-        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+        raise _refused(path, error, cure) from None
     if stat.S_ISDIR(status.st_mode):
         raise UserError(f"{path} is a folder, not a file: {cure}")
     if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
         raise UserError(f"{path} is not a plain file: {cure}")
     if not os.access(path, os.R_OK):  # whoever maps a file says that there is none
-        raise UserError(f"cannot read {path} (Permission denied): {cure}")
+        raise _refused(path, PermissionError(errno.EACCES, "Permission denied"), cure)
     if status.st_size > most:
         size, unit = (2**20, "MiB") if most >= 2**20 else (1, "bytes")
         raise UserError(

@@ -107,6 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # no process that this one starts takes a module from the reader's own folder
         os.environ["PYTHONSAFEPATH"] = "1"
+        # Python's own tracker, which clears away after a killed command, says nothing of it.
+        sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
     return exit_status(lambda: _obey(args))
 
 

@@ -34,6 +34,8 @@ def report(options: Report) -> None:
     path = options.path
     of_table = path is not None and not (path / RUN_FILE).exists() and is_table(path)
     of_run = path is not None and not of_table
+    if path is not None and of_run and path.is_file():
+        raise UserError(f"{path} is no run and no table: end the name of a CSV file in .csv")
     for name in ("file", "step", "named", "command", "question"):
         owner, fits = ("a run", of_run) if name in ("file", "step") else ("a table", of_table)
         if not fits and getattr(options, name) != getattr(Report, name):
@@ -50,6 +52,10 @@ def report(options: Report) -> None:
 def _findings(options: Report) -> None:
     """Writes the pages of findings, or says what is stale."""
     names = pages.templates(options.docs)
+    if not names:
+        raise UserError(
+            f"{options.docs / pages.TEMPLATES} has no templates: name the folder of pages (--docs)"
+        )
     if options.check:
         if faults := pages.faults(options.docs):
             for fault in faults:
@@ -57,10 +63,6 @@ def _findings(options: Report) -> None:
             raise UserError(f"{len(faults)} faults in the findings")
         OUT.print(f"{len(names)} pages of findings are what their tables say")
         return
-    if not names:
-        raise UserError(
-            f"{options.docs / pages.TEMPLATES} has no templates: name the folder of pages (--docs)"
-        )
     with progress_bar("findings") as progress:
         for number, name in enumerate(names):
             progress(number, len(names), name)

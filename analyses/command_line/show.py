@@ -55,8 +55,7 @@ def _show(options: Show) -> None:
     OUT.print(titled(options.name, f": {answer.sentence}"))
     OUT.print(table_of(question(options.name).headline(answer)))
     if answer.model_hash != run.model_hash():
-        renewed = command_of(run, options.name, answer.arguments)
-        OUT.print(f"The answer is about another checkpoint; `{renewed}` renews it.")
+        OUT.print(_elsewhere(run, options.name, answer))
     where(answer, options.name)
     for other in Answers.of(run).current(options.name):
         if other.folder != answer.folder:
@@ -80,9 +79,18 @@ def _newest_of(run: Run, name: str) -> Answer:
     return answer
 
 
+def _elsewhere(run: Run, name: str, answer: Answer) -> str:
+    """The sentence on an answer about other weights than the run's last."""
+    renewed = command_of(run, name, answer.arguments)
+    return f"The answer is about another checkpoint; `{renewed}` renews it."
+
+
 def _show_all(run: Run, options: Shows) -> None:
-    """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    answers = {name: answer for name in registered() if (answer := Answers.of(run).latest(name))}
+    """Prints the sentence of each kept answer about the run's last checkpoint, and which questions
+    are still to be asked."""
+    about = Answers.of(run)
+    kept = {name: answer for name in registered() if (answer := about.latest(name))}
+    answers = {name: kept[name] for name in kept if kept[name].model_hash == about.model_hash}
     rows = [{"question": name, "answer": answer.sentence} for name, answer in answers.items()]
     if shown(options, pd.DataFrame(rows, columns=["question", "answer"])):
         return
@@ -91,7 +99,9 @@ def _show_all(run: Run, options: Shows) -> None:
         weighed = answer.verdict
         reasons = f"  {weighed.grade}: {weighed.why} {track_record(name)}"
         OUT.print(reasons.rstrip(), style="dim")
-    missing = ", ".join(name for name in usual() if name not in answers)
+    for name in sorted(kept.keys() - answers):
+        OUT.print(titled(name, f": {_elsewhere(run, name, kept[name])}"))
+    missing = ", ".join(name for name in usual() if name not in kept)
     if missing:
         OUT.print(f"not asked yet: {missing}", style="dim")
 

@@ -402,7 +402,7 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
     most = table["seeds"].max()
     texts = [
         figure(row.mean_)
-        + (f" [{figure(row.low)}, {figure(row.high)}]" if row.seeds > 1 else "")
+        + ("" if pd.isna(row.low) else f" [{figure(row.low)}, {figure(row.high)}]")
         + (f" ({row.seeds} of {most})" if row.seeds < most else "")
         for row in table.rename(columns={"mean": "mean_"}).itertuples()
     ]

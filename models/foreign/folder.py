@@ -40,8 +40,17 @@ BYTES_OF_A_WEIGHT = 8
 """The bytes of a weight while a folder is read: itself in float32, and as it is written."""
 ROUNDING = 1e-5
 """Logits that differ by more than this share of the largest one differ by more than rounding."""
-REMOTE = "auto_map"
-"""The key of a configuration that names code of the folder's own."""
+REFUSED = {
+    "auto_map": "asks for code of its own (auto_map), and the lab runs no code of a folder: if "
+    "transformers knows this kind of network, remove auto_map",
+    "quantization_config": "is of a quantised network (quantization_config), and the lab reads "
+    "whole weights: save it without, with dequantize and save_pretrained of transformers",
+    "transformers_weights": "names a file of weights (transformers_weights), and none but "
+    "model.safetensors and its parts are read: rename the file, and remove transformers_weights",
+}
+"""Keys of a configuration that ask for what is not done, and what is told of them."""
+INDEX = "model.safetensors.index.json"
+"""The file that names the parts of the weights."""
 OF_TOKENIZERS = ("tokenizer.json", "vocab*", "merges*", "*.model")
 """The names of files that tokenizers are read from."""
 READ = (".json", ".safetensors", ".model", ".txt")
@@ -133,7 +142,8 @@ def _check_files(folder: Path) -> None:
         )
     if (folder / "adapter_config.json").exists():
         raise UserError(f"{folder} holds an adapter, no whole network: merge it into its network")
-    for name in ("config.json", "tokenizer_config.json"):
+    parts = [path.name for path in folder.glob("*.safetensors")]
+    for name in ("config.json", "tokenizer_config.json", INDEX):
         path = folder / name
         if name == "config.json" or path.exists():
             cure = "save the network anew, with save_pretrained of transformers"
@@ -149,16 +159,21 @@ def _check_files(folder: Path) -> None:
                     f"{path} has the model_type {kind!r}, no kind of network that transformers "
                     f"knows here: {cure}"
                 )
-            if REMOTE in content:
-                raise UserError(
-                    f"{path} asks for code of its own ({REMOTE}), and the lab runs no code of a "
-                    f"folder: if transformers knows this kind of network, remove {REMOTE}"
-                )
+            for key, why in REFUSED.items():
+                if content.get(key) is not None:
+                    raise UserError(f"{path} {why}")
+            named = content.get("weight_map", {})
+            for part in named.values() if isinstance(named, dict) else [named]:
+                if part not in parts:
+                    raise UserError(
+                        f"{path} names {part!r}, no *.safetensors of this folder: put the file "
+                        "back, or save the network anew, with save_pretrained of transformers"
+                    )
     for path in folder.iterdir():
         if path.suffix in READ:
             most = sys.maxsize if path.suffix == ".safetensors" else None
             plain_size(path, "save the network anew, with save_pretrained of transformers", most)
-    if not any(folder.glob("*.safetensors")):
+    if not parts:
         raise UserError(
             f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
             "code: save them with safe_serialization=True"
@@ -191,6 +206,8 @@ def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
     except Exception as error:
         field = re.search(r"field '(\w+)'", str(error))
         why = f"its {field[1]} is none that may be" if field else "it is damaged, or of a new kind"
+        if "divisible" in str(error):
+            why = "its width does not divide among its heads"
         raise UserError(
             f"{folder}: {part} cannot be read by transformers ({why}): correct it, or save the "
             "network anew with save_pretrained"

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from models.errors import UserError
 from models.languages import Word
 from models.objectives import LEAST
 from models.objectives.readout import Reads
@@ -151,7 +152,8 @@ class Foreign:
         ]
     ]:
         """Batches of words of one length: their rows, their tokens and their logits. Nothing is
-        padded, so no network sees what is no part of a word."""
+        padded, so no network sees what is no part of a word. Raises UserError for logits that are
+        no numbers."""
         number = dict(zip(self.symbols, self.ids, strict=True))
         lengths = np.array([len(word) for word in words], dtype=int)
         for length in np.unique(lengths[lengths <= self.room]).tolist():
@@ -160,7 +162,13 @@ class Foreign:
             for rows in np.array_split(group, -(-len(group) // most)):
                 lines = [[self.begin[1], *(number[s] for s in words[row])] for row in rows]
                 tokens = torch.tensor(lines, device=self.device)
-                yield rows, tokens, self.model(tokens)
+                logits = self.model(tokens)
+                if not logits.isfinite().all():
+                    raise UserError(
+                        f"the network answers with no numbers to words of {length} symbols: its "
+                        "weights are damaged, save it anew"
+                    )
+                yield rows, tokens, logits
 
 
 def built(config: Any) -> nn.Module:

@@ -13,7 +13,6 @@ import hashlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
@@ -63,25 +62,10 @@ def load_checkpoint(
     Raises:
         UserError: the checkpoint is missing, truncated, altered, or from another run.
     """
-    about = read_about(folder)
+    about = read_about(folder, config)
     weights, digest = read_weights(folder / WEIGHTS, CURE)
-    record: dict[str, Any] = {
-        "step": about["step"],
-        "vocabulary": about["vocabulary"],
-        # Compared as configurations, not as text: a field that the lab gained since is equal.
-        "config": config_of(folder / CONFIG, about),
-    }
-    expected = {
-        "step": int(folder.name.removeprefix("step-")),
-        "vocabulary": list(vocabulary.symbols),
-        "config": config,
-    }
-    for key, value in expected.items():
-        if record[key] != value:
-            raise UserError(
-                f"{folder} belongs to another run (its {key} differs from run.json): "
-                "put back the right checkpoint, or train again"
-            )
+    if about["vocabulary"] != list(vocabulary.symbols):
+        raise _foreign(folder, "vocabulary")
     check_hash(folder, about, digest)
     model = build(config.model, vocabulary, config.seed)
     try:
@@ -93,9 +77,27 @@ def load_checkpoint(
     return model.eval(), digest
 
 
-def read_about(folder: Path) -> CheckpointRecord:
-    """The record of a checkpoint. Raises UserError if it is missing or damaged."""
-    return read_record(folder / CONFIG, CheckpointRecord, CURE)
+def read_about(folder: Path, config: TrainConfig) -> CheckpointRecord:
+    """The record of a checkpoint.
+
+    Raises:
+        UserError: it is missing or damaged, or of another step or run.
+    """
+    about = read_record(folder / CONFIG, CheckpointRecord, CURE)
+    if about["step"] != int(folder.name.removeprefix("step-")):
+        raise _foreign(folder, "step")
+    # Compared as configurations, not as text: a field that the lab gained since is equal.
+    if config_of(folder / CONFIG, about) != config:
+        raise _foreign(folder, "config")
+    return about
+
+
+def _foreign(folder: Path, differs: str) -> UserError:
+    """The error for a checkpoint of another run or step."""
+    return UserError(
+        f"{folder} belongs to another run (its {differs} differs from run.json): "
+        "put back the right checkpoint, or train again"
+    )
 
 
 def check_hash(folder: Path, about: CheckpointRecord, digest: str) -> None:

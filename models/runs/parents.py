@@ -58,7 +58,7 @@ def files_of(
             f"a fine-tuned model has the shape of its parent {name}: leave the options --model... "
             "out"
         )
-    about = read_about(checkpoint)
+    about = read_about(checkpoint, parent)
     if config.parent != about["sha256"]:
         raise UserError(f"{name} has other weights than those that were asked for")
     check_hash(checkpoint, about, read_weights(checkpoint / WEIGHTS, OF_CHECKPOINT)[1])

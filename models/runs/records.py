@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from typing_extensions import TypedDict
 
 from models.config import TrainConfig
-from models.errors import UserError, first_fault
+from models.errors import UserError, first_fault, of_fields
 from models.reading import read_bytes
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def config_of(path: Path, record: RunRecord | CheckpointRecord) -> TrainConfig:
     try:
         return TrainConfig.from_dict(record["config"])
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {of_fields(error)}") from None
 
 
 def read_record_lines(path: Path, schema: type[T], cure: str) -> list[T]:

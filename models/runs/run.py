@@ -32,12 +32,12 @@ from models.base import LanguageModel, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
-from models.errors import UserError, lab
+from models.errors import UserError, lab, of_fields
 from models.languages import Language
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
 from models.objectives.base import Objective
-from models.reading import read_bytes
+from models.reading import names_in, read_bytes
 from models.runs.checkpoints import checkpoint_files, folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
@@ -219,7 +219,7 @@ class Run:
         except UserError as error:
             if str(self.path) in str(error):  # of the file of its tokens
                 raise
-            raise UserError(f"{self.path / RUN_FILE}: {error}") from None
+            raise UserError(f"{self.path / RUN_FILE}: {of_fields(error)}") from None
 
     @property
     def objective(self) -> Objective:
@@ -272,7 +272,7 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        names = (path.name for path in self.checkpoints.glob("step-*") if path.is_dir())
+        names = (n for n in names_in(self.checkpoints) if (self.checkpoints / n).is_dir())
         steps = (int(name[5:]) for name in names if re.fullmatch("step-[0-9]{6,15}", name))
         return sorted(steps)
 
@@ -337,12 +337,12 @@ class Run:
         """SHA-256 of the weights that are looked at, without building the model.
 
         Raises:
-            UserError: there is no checkpoint, or the lines of a corpus run or the tokeniser were
-                changed: what was found out about it was about others.
+            UserError: there is no checkpoint, it is of another run or step, or the lines of a
+                corpus run or the tokeniser were changed: what was found out was about others.
         """
         self.corpus_bytes()
         self.tokens_bytes()
-        return read_about(self._folder(None))["sha256"]
+        return read_about(self._folder(None), self.config)["sha256"]
 
     def untrained(self) -> LanguageModel:
         """The control: the same architecture and seed before the first step."""
@@ -367,9 +367,17 @@ def _version(package: str) -> str:
 
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name. One that is half written (".name") is not
-    among them, nor one whose name no table or page can show, since it is not UTF-8."""
-    paths = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
-    return sorted(path for path in paths if not path.name.startswith(".") and _is_text(path.name))
+    among them, nor one whose name no table or page can show, since it is not UTF-8. One that may
+    not be entered is among them: who opens it is told so. Raises UserError where the folder itself
+    may not be read."""
+    names = (name for name in names_in(folder) if not name.startswith(".") and _is_text(name))
+    return sorted(folder / name for name in names if _may_be_run(folder / name))
+
+
+def _may_be_run(path: Path) -> bool:
+    """Does a folder hold a run, as far as can be seen?"""
+    closed = path.is_dir() and not os.access(path, os.X_OK)
+    return closed or os.path.exists(path / RUN_FILE)
 
 
 def _exists(path: Path) -> UserError:

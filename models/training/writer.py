@@ -102,7 +102,7 @@ class RunWriter:
         self._planned = checkpoint_steps(run.config.steps)
         self.losses: list[float] = []
         run.update(status="training", device=str(trainer.model.device))
-        if trainer.step == 0:
+        if trainer.step == 0 or trainer.done:  # the last one may be lost, and the state holds it
             self._save_checkpoint()
 
     @property
@@ -145,6 +145,7 @@ class RunWriter:
         run, best, selected = self.trainer.run, self._selected, dict[str, float]()
         status = "diverged" if self.trainer.diverged else "finished"
         if best is not None and status == "finished":
+            run.model(best["step"])  # of all steps, the state holds the last alone
             run.forget_checkpoints(after=best["step"])
             selected = {"selected_step": best["step"], "selected_share": best["selection"]}
         seconds = round(time.monotonic() - self._started, 1)

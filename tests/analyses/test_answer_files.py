@@ -441,3 +441,14 @@ def test_a_picture_without_memory_is_one_line(said: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(alt.Chart, "save", starved)
     with pytest.raises(UserError, match=r"^no picture can be drawn [^\n]*`ulimit -n 1024`$"):
         answers.render(chart, "svg")
+
+
+def test_answers_that_may_not_be_read_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as if nobody had asked."""
+
+    def closed(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("models.reading.os.listdir", closed)
+    with pytest.raises(UserError, match=r"^cannot read \S*results \(Permission denied\): "):
+        kept_in(run.path, NAME)

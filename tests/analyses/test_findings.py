@@ -242,6 +242,14 @@ def test_numbers_that_are_no_results() -> None:
     assert pages.figures("12% and 0.25, 3 of the 7") == ["12%", "0.25", "3 of the 7"]
 
 
+def test_where_no_list_says_what_was_written_by_hand_nothing_was(docs: Path) -> None:
+    by_hand = docs / pages.BY_HAND
+    names = by_hand.read_text().split()
+    by_hand.unlink()
+    faults = pages.faults(docs)
+    assert all(any(name in fault for fault in faults) for name in names)
+
+
 def test_a_page_that_nothing_backs(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (docs / pages.PAGES / "new.md").write_text("All is well.\n")
     assert "new.md has figures that no kept table backs" in stale(docs, capsys)
@@ -275,6 +283,8 @@ def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """One line each, and nothing is written."""
     docs = tmp_path / "docs"
     (tmp_path / "told.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "told.txt").write_text("a,b\n1,2\n")
+    (tmp_path / "TOLD.CSV").write_text("a,b\n1\n")
     (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
     part = a_sweep(tmp_path / "part", left=3)
     (tmp_path / "empty" / "results").mkdir(parents=True)
@@ -285,6 +295,8 @@ def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for path, more, fault in (
         ("told.csv", (), "does not say what made it: give --command and --question"),
         ("bad.csv", known, "is not UTF-8"),
+        ("told.txt", known, "is no run and no table: end the name of a CSV file in .csv"),
+        ("TOLD.CSV", known, "has lines that are longer than its header"),
         ("part", (), f"3 runs of {part} are missing: finish it with `lab sweep`"),
         ("empty", (), "keeps no study: give the folder of a sweep, or a CSV file"),
         ("headless", (), "keeps no study: give the folder of a sweep, or a CSV file"),
@@ -295,8 +307,9 @@ def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert main(command) == 2
         assert fault in capsys.readouterr().err
     assert not docs.exists()
-    assert main(["report", "--docs", str(docs)]) == 2
-    assert "has no templates" in capsys.readouterr().err
+    for more in ((), ("--check",)):
+        assert main(["report", "--docs", str(docs), *more]) == 2
+        assert "has no templates" in capsys.readouterr().err
 
 
 def test_a_template_that_is_wrong(docs: Path) -> None:

@@ -544,12 +544,13 @@ def test_a_number_that_few_seeds_have_says_so() -> None:
             ("x", "many", 0.5, 0.25, 0.75, 3),
             ("x", "two", 1234.0, 1200.0, 1300.0, 2),
             ("y", "one", -0.001, np.nan, np.nan, 1),
+            ("y", "many", 2.0, np.nan, np.nan, 3),  # all seeds agree: no spread can be seen
         ],
         columns=["variable", "of", "mean", "low", "high", "seeds"],
     )
     assert wide(table).to_dict("list") == {
         "x": ["0.50 [0.25, 0.75]", "1234 [1200, 1300] (2 of 3)", ""],
-        "y": ["", "", "0.00 (1 of 3)"],
+        "y": ["2.00", "", "0.00 (1 of 3)"],
     }
     assert wide(pd.DataFrame()).empty
 

@@ -214,6 +214,16 @@ def test_show_prints_what_is_kept(runs: Path, capsys: pytest.CaptureFixture[str]
     assert kept.sentence in said(capsys, "show", run.path, "patching")
 
 
+def test_an_answer_about_another_step_is_not_the_run_s(
+    trained: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    early, _ = answer(Run(trained.path, 5), "patching", Patching(n=2, pairs=3))
+    whole = said(capsys, "show", trained.path)
+    assert early.sentence not in whole
+    assert "patching: The answer is about another checkpoint; `lab analyse " in whole
+    assert said(capsys, "show", trained.path, "--json") == "[]\n"
+
+
 def test_progress_without_a_terminal_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,6 +147,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ('[fixed]\nsteps = "many"', r"steps in \[fixed\] is 'many': write a whole number"),
         ("[fixed]\nsteps = true", r"steps in \[fixed\] is True: write a whole number"),
         ("[fixed]\nsteps = 1.5", r"steps in \[fixed\] is 1.5: write a whole number"),
+        ('[fixed]\n"model.output" = "tags"', "leave model.output out, and choose an objective"),
         ("[fixed]\nsteps = 0", "anbn is impossible: steps is 0: it must be at least 1"),
         ('[fixed]\nlearning_rate = "x"', r"learning_rate in \[fixed\] is 'x': write a number"),
         ('[fixed]\n"model.bias" = 1', r"model.bias in \[fixed\] is 1: write true or false"),

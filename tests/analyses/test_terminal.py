@@ -195,3 +195,18 @@ def test_pipes_disks_and_terminals(tmp_path: Path) -> None:
         shell = ["sh", "-c", f'exec "$@" {lost}', "sh", *lab]
         done = subprocess.run(shell, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+LOCKED_AND_KILLED = """
+import multiprocessing, os, signal, sys
+from analyses.command_line.app import main
+sys.argv[1:] = ["--version"]
+main()
+lock = multiprocessing.get_context("spawn").Lock()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_command_leaves_is_cleared_away_silently() -> None:
+    done = subprocess.run([sys.executable, "-c", LOCKED_AND_KILLED], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("structure-lab 0.1.0\n", "")

@@ -152,6 +152,15 @@ def test_damage_is_refused_in_one_line(
     run.model(2)  # the others can still be used
 
 
+@pytest.mark.parametrize("damage", [put_another_run_s, put_another_step_s])
+def test_no_answer_is_about_another_s_checkpoint(
+    run: Run, other: Run, damage: Callable[[Run, Run], None]
+) -> None:
+    damage(run, other)
+    with pytest.raises(UserError, match=r"belongs to another run \(its (step|config) differs"):
+        run.model_hash()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG])
 def test_a_flipped_bit_is_found_wherever_it_is(run: Run, name: str) -> None:

@@ -3,6 +3,7 @@ the training window chose, against every evaluated step judged again."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from analyses.studies.sweeps.exam import Exam, judged
 from analyses.studies.sweeps.measures import Measure, by_seed
 from models.errors import UserError
 from models.model_config import ModelConfig
+from models.runs.checkpoints import folder_name
 from models.runs.records import Evaluation
 from models.runs.run import METRICS, Run
 from models.training.evaluation import judge, predict
@@ -165,6 +167,11 @@ def test_the_chosen_weights_are_those_of_their_step(tmp_path: Path) -> None:
         plain.advance()
     for name, value in run.model().state_dict().items():
         assert torch.equal(value, plain.model.state_dict()[name]), name
+    run.update(status="training")  # killed before its end, and the chosen ones lost
+    shutil.rmtree(run.checkpoints / folder_name(run.record["selected_step"]))
+    with pytest.raises(UserError, match="has no checkpoint at step"):
+        train(run, "cpu")
+    assert run.record["status"] == "training"
 
 
 def test_the_latest_of_equals_is_chosen() -> None:

@@ -215,6 +215,23 @@ def no_numbers(folder: Path) -> None:
     model.save_pretrained(folder)
 
 
+def no_numbers_later(folder: Path) -> None:
+    """From the sixth token on."""
+    model = made("gpt2")
+    with torch.no_grad():
+        model.transformer.wpe.weight[5:] = torch.nan
+    model.save_pretrained(folder)
+
+
+def parted(folder: Path, part: str) -> None:
+    """Weights in parts, one of which the index names otherwise."""
+    made("gpt2").save_pretrained(folder, max_shard_size="20KB")
+    (folder / WEIGHTS).unlink(missing_ok=True)
+    index = json.loads((folder / folders.INDEX).read_text())
+    index["weight_map"]["transformer.wte.weight"] = part
+    (folder / folders.INDEX).write_text(json.dumps(index))
+
+
 def fewer_weights(folder: Path) -> None:
     """One more layer than there are weights of."""
     edit(folder, CONFIG, n_layer=3)
@@ -279,6 +296,14 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "reads ahead": (bidirectional, (), "depends on later ones"),
     "broken weights": (cut, (), "cannot be read"),
     "no numbers": (no_numbers, (), "answers with no numbers"),
+    "no numbers later": (no_numbers_later, (), "no numbers to words of [5-9] symbols"),
+    "outside": (lambda f: parted(f, "../x.safetensors"), (), "names '../x.safetensors', no"),
+    "a pickle as a part": (lambda f: parted(f, "evil.bin"), (), "names 'evil.bin', no .*safetens"),
+    "a part is missing": (lambda f: parted(f, "m-9.safetensors"), (), "'m-9.* put the file"),
+    "a part is no name": (lambda f: parted(f, ["x"]), (), "names .'x'., no"),
+    "own weights": (lambda f: edit(f, CONFIG, transformers_weights="x.bin"), (), "rename the file"),
+    "quantised": (lambda f: edit(f, CONFIG, quantization_config={}), (), "quantised network"),
+    "heads of no width": (lambda f: edit(f, CONFIG, n_head=5), (), "does not divide among its"),
     "fewer weights": (fewer_weights, (), "lacks 12 of the weights"),
     "other shapes": (lambda f: edit(f, CONFIG, n_positions=30), (), "have the shape"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").write_text("{"), (), "cannot be read"),

@@ -148,6 +148,26 @@ def test_the_only_run_in_a_folder_is_meant(tmp_path: Path) -> None:
             Run(path)
 
 
+def test_a_folder_that_may_not_be_read_is_told(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the rights of another user, because root may read everything."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != trained.path)
+    assert trained.path in find_runs(trained.path.parent)
+    lists, exists = os.listdir, os.path.lexists
+
+    def closed(path: str) -> list[str]:
+        if Path(path).is_relative_to(trained.path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return lists(path)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    monkeypatch.setattr(os.path, "lexists", lambda path: path.name != RUN_FILE and exists(path))
+    for ask in (lambda: Run(trained.path), trained.steps):
+        with pytest.raises(UserError, match=rf"^cannot read {trained.path}\S* \(Permission denied"):
+            ask()
+
+
 def test_a_record_that_is_no_plain_file_is_named(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config()).path / RUN_FILE
     run.unlink()
@@ -202,6 +222,23 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
 def test_a_damaged_record_is_refused_in_one_line(trained: Run, content: str, fault: str) -> None:
     (trained.path / RUN_FILE).write_text(content)
     with pytest.raises(UserError, match=rf"^[^\n]*{fault}[^\n]*$"):
+        Run(trained.path)
+
+
+def test_an_edited_record_is_told_by_its_fields(trained: Run) -> None:
+    """Its reader writes no options."""
+    trained.update(config={**trained.record["config"], "disfluent": 0.5})
+    with pytest.raises(UserError, match="choose disfluent 0, or objective verdict and vocabulary"):
+        Run(trained.path)
+
+
+def test_a_record_that_may_not_be_read_is_not_to_be_removed(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.reading.os.access", lambda path, _: path.name != RUN_FILE)
+    with pytest.raises(
+        UserError, match=r"run.json \(Permission denied\): ask for the right to rea"
+    ):
         Run(trained.path)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -319,6 +320,26 @@ def test_a_resumed_run_that_was_already_flawless_stops_at_once(tmp_path: Path) -
     train(run, device="cpu")
     assert bits(run) == bits(whole)
     assert run.record["status"] == "finished"
+
+
+@pytest.mark.parametrize("lost", ["checkpoints", "step", "half", "a file"])
+def test_a_lost_last_checkpoint_is_written_from_the_state(trained: Run, lost: str) -> None:
+    whole, last = trained.model().state_dict(), trained.checkpoints / "step-000012"
+    trained.update(status="training")
+    if lost == "half":
+        weights = last / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:200])
+    else:
+        shutil.rmtree(last if lost == "step" else trained.checkpoints)
+    if lost == "a file":
+        trained.checkpoints.touch()
+        with pytest.raises(UserError, match="a file is in the way"):
+            train(trained, "cpu")
+        assert trained.record["status"] == "training"
+        trained.checkpoints.unlink()
+    train(trained, "cpu")
+    assert trained.record["status"] == "finished"
+    assert all(value.equal(whole[name]) for name, value in trained.model().state_dict().items())
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "another run's", "another's shape"])

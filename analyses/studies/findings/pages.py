@@ -134,8 +134,8 @@ def faults(docs: Path) -> list[str]:
     that were typed by hand, pages from neither, and claims that stand on nothing. Empty: all is
     well."""
     messages, used = [], set[str]()
-    cure = "name the folder of the pages with --docs"
-    by_hand = read_bytes(docs / BY_HAND, cure).decode().split()
+    listed = docs / BY_HAND
+    by_hand = read_bytes(listed, "correct it").decode().split() if listed.exists() else []
     for name in templates(docs):
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
         used |= set(USED.findall(template.read_text()))

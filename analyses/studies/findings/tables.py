@@ -221,7 +221,7 @@ def with_interval(mean: float, low: float, high: float, style: str = "share") ->
 
 def is_table(path: Path) -> bool:
     """Is this a study's folder, or a file with a table?"""
-    return path.suffix == ".csv" or (path / RESULTS).is_dir()
+    return path.suffix.lower() == ".csv" or (path / RESULTS).is_dir()
 
 
 # -- keeping --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile
 from models.checks import MOST_SYMBOLS, changed
 from models.config import TrainConfig
-from models.errors import UserError
+from models.errors import UserError, of_fields
 from models.languages import language
 from models.languages.tokens import tokenised
 from models.model_config import ModelConfig
@@ -65,8 +65,8 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
             config = _configured(name, changes, file.exam, file.recipe)
         except UserError as error:
             if not file.skip_impossible:
-                raise UserError(f"{label} is impossible: {error}") from None
-            skipped.append(f"{label}: {error}")
+                raise UserError(f"{label} is impossible: {of_fields(error)}") from None
+            skipped.append(f"{label}: {of_fields(error)}")
             continue
         runs += [
             Planned(f"{label}-s{seed}", variant, varied, replace(config, seed=seed))

@@ -96,7 +96,7 @@ def _learners() -> list[Run]:
 def _told(run: Run, step: int) -> None:
     """The run's kept answers at this step of the story."""
     result = Answers.of(run).latest("discovery")
-    if result is None:
+    if result is None or result.model_hash != run.model_hash():
         return
     if step == 1:
         _network(run)
