@@ -79,7 +79,7 @@ def _bytes_of_a_word(model: ReadableModel, length: int) -> int:
     return int(numbers * model.W_U.element_size())
 
 
-@dataclass
+@dataclass(repr=False)
 class _Trace:
     """One run: what was written, what was read, and gradients.
 

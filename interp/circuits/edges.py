@@ -62,7 +62,7 @@ def projected(
     return new if steps is None else steps(new)
 
 
-@dataclass
+@dataclass(repr=False)  # TransformerLens writes each hook down, and what it belongs to
 class _Pass:
     """One forward pass: its hooks note what is written and give readers their edited inputs."""
 
