@@ -46,7 +46,7 @@ def verdicts_lost(
         the reverse, 0 where nothing changes, NaN without a donor. Values of beyond: those of the
         pair minus those of its two heads.
     """
-    tables = []
+    tables = list[pd.DataFrame]()
     for together in (1, 2):
         if together > model.cfg.n_layers * model.cfg.n_heads:  # one head has no pair
             tables.append(tables[0][[]])
