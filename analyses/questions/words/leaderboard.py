@@ -317,7 +317,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
             f"{measure}: {', '.join(levels)}.",
             *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
         ],
-        unweighed="" if enough else f"It takes {FEWEST} words to judge a method.",
+        unweighed="" if enough or mean <= 0 else f"It takes {FEWEST} words to judge a method.",
     )
 
 
