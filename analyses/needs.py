@@ -75,7 +75,8 @@ NEEDS: Mapping[Need, Condition] = {
     ),
     "whole words": Condition(
         lambda run: not run.objective.of_pairs,
-        "{run} was taught {taught}, and says nothing of the rest of a word: ask targets",
+        "{run} was taught {taught}, and says nothing of the rest of a word: ask accuracy, or "
+        "targets of a causal network",
     ),
     "causal": Condition(
         lambda run: not run.config.model.sees_ahead,

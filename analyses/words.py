@@ -143,7 +143,10 @@ def member(run: Run, n: int) -> Word:
         with suppress(LookupError):  # training may have taken all of a length
             words = language.sample(rng, 1, [length], label=True, split=apart(language)).words
             return language.vocabulary.decode(words.ids[0, :length])
-    raise UserError(f"{language.name} has kept no member apart from those of training: give a word")
+    raise UserError(
+        f"{language.name} has no member up to size {run.config.max_n} apart from those of "
+        "training: give a word"
+    )
 
 
 def near_miss(run: Run, n: int, seed: int = ANALYSIS_SEED) -> Word:

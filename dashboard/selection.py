@@ -25,6 +25,7 @@ from analyses.answers import (
 )
 from analyses.needs import require
 from analyses.reports.code import command_of
+from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.drawing import explain_errors
@@ -285,6 +286,13 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
 def word_key(run: Run) -> str:
     """The key of the typed word. Each language has its own, because languages differ in symbols."""
     return f"word_{run.language.name}"
+
+
+def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> Word:
+    """The word of a field before one is typed; the empty word where the run has none to draw."""
+    with suppress(UserError):
+        return drawn(run, n)
+    return ()
 
 
 def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> str:

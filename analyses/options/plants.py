@@ -81,7 +81,7 @@ class Score(Shows, Works):
             are needed, "superposed" fewer dimensions than values.
         seeds: how many networks are drawn for each program and setting, and for each language.
         first_seed: of the first of them. With another one nobody has seen the networks.
-        limit: seconds within which a lens must answer a question.
+        limit: seconds within which a lens must answer a question. Its file has 120 to start.
         out: the folder of all runs.
         taught: languages of the trained networks of which "lines" is asked.
         null: ask the questions of the lab, in place of lenses, and count what they claim: of five

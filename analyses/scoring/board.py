@@ -113,6 +113,8 @@ def checked(asked: Score) -> tuple[bytes, set[str]]:
     content = read_bytes(file, "give the path of a Python file")
     if not asked.lens:
         return content, set(QUESTIONS)
+    if file.name in (ORACLE, lenses.RANDOM):
+        raise UserError(f"{file} has the name of a control: give the file another name")
     try:
         tree = ast.parse(content)
     except SyntaxError as error:
@@ -147,6 +149,7 @@ def scored(
     """
     many = defined is None
     arguments = {"lens": digest, "limit": limit, "many": many}
+    arguments |= {} if many else {"name": file.name}  # it stands in the rows
     if (kept := Answers(where).asked(KEPT, arguments)) is not None:
         return kept.table
     if setting == TRAINED:
@@ -159,7 +162,7 @@ def scored(
         questions = keys(planted, OF_PLANTS)
         variables = sum(v.size for v in planted.program.variables)
     network_of = TRAINED if setting == TRAINED else PLANTED
-    door = _door(file, limit)
+    door = _door(file, digest, limit)
     names = [name for name in lenses.LENSES if name != lenses.RANDOM] if many else [""]
     rows: list[dict[str, Any]] = []
     findings: dict[str, Any] = {}
@@ -193,9 +196,9 @@ def scored(
 
 
 @cache
-def _door(file: Path, limit: float) -> Door:
+def _door(file: Path, digest: str, limit: float) -> Door:
     """One process per file for all networks that this process works on: it takes seconds to start.
-    It ends with this one."""
+    It ends with this one. Of a file that was changed, another one."""
     return Door(file, limit)
 
 

@@ -45,7 +45,8 @@ class Reply:
 
 
 class Door:
-    """A process with a file of lenses. It starts with the first job, and again after it died.
+    """A process with a file of lenses. It starts with the first job, and again after it died, but
+    not after it could not start.
 
     Args:
         file: a Python file with a function per question; or with ``LENSES``, such functions by
@@ -57,7 +58,7 @@ class Door:
         self.file, self.limit = file.resolve(), limit
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder, self._fault = tempfile.TemporaryDirectory(), ""
 
     def __enter__(self) -> Self:
         return self
@@ -79,9 +80,15 @@ class Door:
         Args:
             lens: the lens's name, in a file of many.
         """
-        if self._process is None and (fault := self._start()):
-            return Reply(fault=fault)
-        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+        Path(self._folder.name).mkdir(mode=0o700, exist_ok=True)  # a lens may have removed it
+        if self._process is None:
+            self._fault = self._fault or self._start()
+        if self._fault:
+            return Reply(fault=self._fault)
+        with (
+            suppress(FileNotFoundError),
+            tempfile.TemporaryDirectory(dir=self._folder.name) as folder,
+        ):
             words.write(Path(folder), question)
             write_network(model, Path(folder))
             assert self._process is not None
@@ -92,7 +99,11 @@ class Door:
             except BrokenPipeError:  # it ended after its last answer
                 self._end()
                 return Reply(fault="its process ended between two questions")
-            return self._reply(self.limit)
+            reply = self._reply(self.limit)
+            if os.path.isdir(folder):
+                return reply
+        self._end()
+        return Reply(fault="it removed its working folder")
 
     def _start(self) -> str:
         """Starts the process. Returns the fault of the file; empty if there is none."""

@@ -74,6 +74,8 @@ def _numbers(answer: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
     """An answer as numbers. Raises ValueError if the shape is another one, or one is not finite."""
     try:
         values = np.array(answer, dtype=float)
+    except OverflowError:
+        raise ValueError("a number is too large") from None
     except (TypeError, ValueError):
         raise ValueError(f"not numbers: give {_shaped(shape)}") from None
     if values.shape != shape:

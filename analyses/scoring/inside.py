@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -101,12 +102,12 @@ def _fence(offences: list[str]) -> None:
 
 
 def _load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("lens", path)
+    loader = SourceFileLoader("lens", str(path))  # whatever the ending of its name
+    spec = importlib.util.spec_from_loader("lens", loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["lens"] = module
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 

@@ -46,8 +46,11 @@ def verdicts_lost(
         the reverse, 0 where nothing changes, NaN without a donor. Values of beyond: those of the
         pair minus those of its two heads.
     """
-    tables = []
+    tables = list[pd.DataFrame]()
     for together in (1, 2):
+        if together > model.cfg.n_layers * model.cfg.n_heads:  # one head has no pair
+            tables.append(tables[0][[]])
+            continue
         table = ablate(model, tokens, mask, metric, method, together=together)
         truth = labels[table["word"]]
         right = [((table[run] > 0) == truth).astype(float) for run in ("before", "after")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,22 @@ def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -
         "look where it matters" in claim.sentence for claim in heads.QUESTION.claims(result)
     )
     assert heads.chart(result).to_dict()["$schema"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [1, 2])
+def test_one_head_in_a_layer_has_no_pair_there(tmp_path: Path, layers: int) -> None:
+    model = ModelConfig(**{**MODEL.__dict__, "n_layers": layers, "n_heads": 1})
+    run = Run.create(tmp_path / "run", tiny_config(model=model, steps=1, max_n=3))
+    train(run, "cpu")
+    result = heads.analyse(run, OPTIONS)
+    measures = set(result.table["measure"])
+    assert ("beyond the sum, mean ablation" in measures) == (layers == 2)
+    assert not any(measure.startswith(SHARED) for measure in measures)
+    assert result.findings["pairs"] == []
+    assert heads.QUESTION.claims(result)
+    values = heads.QUESTION.headline(result).set_index("of")["value"]
+    assert values.filter(like="of pairs").isna().all() == (layers == 1)
 
 
 def rows(measure: str, model: str, **values: tuple[float, ...]) -> pd.DataFrame:

@@ -379,6 +379,13 @@ def test_languages_with_few_prefixes_are_answered_or_refused(tmp_path: Path) -> 
         analyse(none, Options(words=24, pairs=8))
 
 
+def test_two_prefixes_leave_none_to_score_an_exchange(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "two", tiny_config(language="tomita2", max_n=2, steps=1))
+    train(run, "cpu")
+    table = analyse(run, Options(words=24, pairs=8)).table
+    assert "interchange" not in set(table["experiment"])
+
+
 def test_one_word_with_its_counter_moved_ends_later(run: Run) -> None:
     """The sum of the planted model, on a word whose last block goes on too long."""
     word = (*"aaaa", *"bbbbbbb")

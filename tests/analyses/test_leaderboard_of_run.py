@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -79,6 +80,19 @@ def test_words_are_members_and_near_misses_of_the_lengths_asked(run: Run) -> Non
 def test_lengths_without_members_are_left_out(tmp_path: Path) -> None:
     counting = Run.create(tmp_path / "r", tiny_config(language="anbncn"))
     assert set(words_of(counting, Options(words=50, longest=10)).words.lengths) == {6, 9}
+
+
+@pytest.mark.parametrize(
+    ("max_n", "longest", "cure"),
+    [(3, 12, "trained with a larger --max-n"), (6, 5, "give a larger --longest")],
+)
+def test_the_cure_for_a_lack_of_words_is_what_keeps_them_out(
+    tmp_path: Path, max_n: int, longest: int, cure: str
+) -> None:
+    few = LabelledCorpus("few", ["x", "y"] * 9, [("a",) * 3, ("b",) * 3] * 9)
+    asked = SimpleNamespace(name="few", language=few, config=tiny_config(max_n=max_n))
+    with pytest.raises(UserError, match=cure):
+        words_of(asked, Options(longest=longest))
 
 
 def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Answer) -> None:
@@ -193,6 +207,7 @@ def board_of(
         (board_of([0.9, 0.3] * 6, 0.3), NO, "by -0.20 [-0.20, -0.20] of AUROC, on 6 different mem"),
         # Twice the same word is one word.
         (board_of([0.9] * 11, 0.3), "not weighed", "on 5 different members"),
+        (board_of([0.9] * 6, 0.9), NO, "Not shown: in members LIME"),  # nor is it ahead of few
     ],
 )
 def test_the_claimed_method_is_chosen_on_half_of_the_words_and_held_against_its_controls(

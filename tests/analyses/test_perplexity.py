@@ -13,9 +13,10 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import Answer, answer
+from analyses.answers import Answer, answer, question
 from analyses.claims import told
 from analyses.command_line.app import main
+from analyses.needs import lack
 from analyses.options.behaviour import Perplexity
 from analyses.questions.behaviour.perplexity import (
     CONTROLS,
@@ -32,6 +33,7 @@ from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, Word
 from models.languages.grammars.trees import embedding
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.run import Run
@@ -39,6 +41,15 @@ from models.training.loop import train
 from models.training.recipes import recipe
 
 LM = objective("language-model")
+
+
+def test_a_run_on_tags_is_sent_to_a_question_that_answers(tmp_path: Path) -> None:
+    model = ModelConfig(mask="bidirectional", n_layers=1, d_model=8, d_mlp=8)
+    tagged = Run.create(
+        tmp_path / "r", tiny_config(language="depths", objective="tags", model=model)
+    )
+    assert "ask accuracy" in (lack(tagged, QUESTION.needs) or "")
+    assert lack(tagged, question("accuracy").needs) is None
 
 
 @pytest.fixture(scope="module")

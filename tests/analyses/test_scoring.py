@@ -64,6 +64,10 @@ def hangs(model, words):
     subprocess.Popen(["sleep", "1000"])
     os.closerange(3, 30)
     while True: time.sleep(1)
+def removes(model, words):
+    import shutil
+    shutil.rmtree(os.getcwd())
+    return ok(model, words)
 def forever(model, words):
     while True: time.sleep(1)
 LENSES = {name: {"parts": f} for name, f in list(globals().items()) if callable(f)}
@@ -78,6 +82,7 @@ SAID = {
     "leaves": "its process ended (status 3)",
     "writes": "it wrote among the replies of its process",
     "hangs": "its process ended (closed its replies, and went on)",
+    "removes": "it removed its working folder",
     "forever": "no answer within 5 seconds",
 }
 
@@ -213,6 +218,7 @@ def test_a_network_and_words_come_through_unchanged(
         ("parts", [[1.0]], r"^numbers of shape \[1, 1\]: give \[\d+\]$"),
         ("parts", None, r"^numbers of shape \[\]: give \[\d+\]$"),
         ("parts", {"L0H0": 1}, "^not numbers: give"),
+        ("parts", [10**400], "^a number is too large$"),
         ("positions", [[float("inf")] * 6] * 16, "^96 numbers are NaN or infinite$"),
         ("variable", 3, "^not a site with directions: give both$"),
         ("variable", ["blocks.9", [[1.0]]], "^the site 'blocks.9' was not offered"),
@@ -261,6 +267,35 @@ def test_a_fault_is_one_line_and_a_zero(
         assert "\n" not in fault
         assert SAID[name] == fault if name in SAID else graded[name] in fault
     assert not door.ask(*own, "ok").fault  # all that went wrong before changes nothing
+
+
+@pytest.mark.slow
+def test_a_file_that_does_not_start_is_started_once(
+    tmp_path: Path,
+    made: Plant,
+    asked: dict[Question, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "lens").write_text("import time\ntime.sleep(1000)\ndef parts(*_): return []\n")
+    monkeypatch.setattr("analyses.scoring.door.START", 0.5)
+    job = (made.model, asked["parts"].words, "parts")
+    with Door(tmp_path / "lens", limit=3) as door:
+        assert door.ask(*job).fault == "no answer within 0.5 seconds"
+        monkeypatch.setattr(Door, "_start", lambda _: pytest.fail("it is started again"))
+        assert door.ask(*job).fault == "no answer within 0.5 seconds"
+
+
+@pytest.mark.slow
+def test_a_lens_may_have_any_name_but_that_of_a_control(
+    tmp_path: Path, made: Plant, asked: dict[Question, Any]
+) -> None:
+    """A name without .py is read; "random" would be averaged into the control's rows."""
+    (tmp_path / "random").write_text("def parts(model, words): return [1.0]\n")
+    with Door(tmp_path / "random", limit=5) as door:
+        assert door.ask(made.model, asked["parts"].words, "parts").answer == [1.0]
+    with pytest.raises(UserError, match=r"random has the name of a control: give the file another"):
+        board.score(Score(tmp_path / "random", out=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 # -- the board ------------------------------------------------------------------------------------
@@ -326,6 +361,13 @@ def test_a_file_is_scored_and_kept(
     assert len((out / "scores" / "log.jsonl").read_text().splitlines()) == 2
     monkeypatch.setattr(Door, "ask", lambda *_: pytest.fail("what is kept is asked again"))
     assert main(words) == 0
+    monkeypatch.undo()
+    file.rename(tmp_path / "other.py")
+    other = board.score(
+        Score(tmp_path / "other.py", ("majority-10",), ("decoys",), 1, out=out, workers=1)
+    )
+    assert "other.py" in set(other.table["lens"])
+    assert "mine.py" not in set(other.table["lens"])
 
 
 @pytest.mark.parametrize(

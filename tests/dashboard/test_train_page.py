@@ -158,6 +158,8 @@ def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
     assert "Train" not in [each.label for each in page.button]
     page.text_input(key="own_regex").set_value("b*`**x").run()
     assert "use letters and digits as symbols" in page.error[0].value
+    page.text_input(key="own_name").set_value("--out=evil").run()
+    assert "no name for a language" in page.error[0].value
 
 
 def test_a_grammar_of_ones_own(folder: Path, started: list[Process]) -> None:

@@ -256,7 +256,7 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
             f"random directions {erased['random directions']:.0%}, with a random readout "
             f"{erased['random readout']:.0%}."
         ],
-        unweighed=FEW if erased["words"] < LEAST else "",
+        unweighed=FEW if erased["words"] < LEAST and (erased["gap"] or 0) > 0 else "",
     )
 
 

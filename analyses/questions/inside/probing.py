@@ -58,7 +58,10 @@ ENOUGH = 200
 EASY = 0.01
 """A variable whose score is not even this much higher than that of the untrained model is easy."""
 LONGER = "longer words"
-TOO_FEW = "too few words to fit, choose and score a probe: give more, with --words"
+TOO_FEW = (
+    "too few words to fit, choose and score a probe: give more, with --words, or ask a run that "
+    "was trained with a larger --max-n"
+)
 Step = tuple[str, str, tuple[Any, ...]]
 """The model, what is done, and the delayed call."""
 

@@ -136,6 +136,7 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
         tables += [
             _summary(wide, f"{kind}, {method} ablation", unit, claim)
             for wide, (kind, claim) in zip(lost, CLAIMS.items(), strict=True)
+            if len(wide.columns)
         ]
     direct = direct_logit_attribution(model, words.tokens, verdict_at, END_ID)
     wide = direct.pivot(index="word", columns="part", values="value")[direct["part"].unique()]
@@ -323,10 +324,12 @@ def _headline(result: Answer) -> pd.DataFrame:
             rows.append((model, f"share of heads needed, {method} ablation", share))
             largest = _chosen(lost)["value"]
             rows.append((model, f"most lost by a head, {method} ablation", largest))
-            beyond = pairs[f"{BEYOND}, {method} ablation"]
+            beyond = pairs.get(f"{BEYOND}, {method} ablation", table[:0])
             for label, sign in (("lose more than the sum", 1), ("lose less than the sum", -1)):
-                share = (_claimed(beyond)["value"] * sign > 0).sum() / len(beyond)
-                rows.append((model, f"share of pairs that {label}, {method} ablation", share))
+                surely = (beyond["corrected"] <= LEVEL) & (beyond["value"] * sign > 0)
+                rows.append(
+                    (model, f"share of pairs that {label}, {method} ablation", surely.mean())
+                )
         for name in TYPES[:-1]:
             typed = measures[f"attention, {name}"]
             typed = typed.assign(more=typed["choice"] - typed["uniform"])

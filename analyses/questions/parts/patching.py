@@ -76,7 +76,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             length, an unknown line of a corpus, a component that the model does not have.
     """
     language = run.language
-    word = given(language, options.word, member(run, options.n))
+    word = given(language, options.word, () if options.word else member(run, options.n))
     others = _corrupted_words(language, word, options)
     clean = torch.as_tensor(language.vocabulary.words([word] * len(others)).tokens)
     corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)

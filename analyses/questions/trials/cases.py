@@ -84,6 +84,8 @@ def drawn_cases(
     the states of one behaviour. In all other changes each state is equally frequent, and what the
     base does by itself is never right.
     """
+    if not len(among):
+        return None
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     pairs = _pairs(found, among, TRIED * count, rng, meaning or meant(found), change == "here")
     if change == "here":

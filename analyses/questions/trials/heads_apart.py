@@ -29,6 +29,8 @@ def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataF
     even = over_words(wide["even"][parts], unit, seed=ANALYSIS_SEED)["value"]
     tables = [table.assign(measure=DISTANCE, uniform=even)]
     pairs = shared_directions(model)
+    if pairs.empty:  # a layer has one head
+        return tables[0]
     turned = pairs.rename(columns={"one": "other", "other": "one"})
     means = pd.concat([pairs, turned]).groupby(["side", "layer", "one"], sort=True)["shared"].mean()
     for side in SIDES.values():

@@ -58,8 +58,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: an unknown symbol, or a word too long to explain.
     """
     language = run.language
-    default = member(run, options.n) if run.objective.verdict_alone else near_miss(run, options.n)
-    word = given(language, options.word, default)
+    drawn = member if run.objective.verdict_alone else near_miss
+    word = given(language, options.word, () if options.word else drawn(run, options.n))
     if not 2 <= len(word) <= LONGEST:
         raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
     model = run.model()

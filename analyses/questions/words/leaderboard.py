@@ -15,7 +15,7 @@ from altair.typing import ChartType
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
 from analyses.claims import Claim
-from analyses.options.words import SHORTEST, Replacement
+from analyses.options.words import LONGEST, SHORTEST, Replacement
 from analyses.options.words import Leaderboard as Options
 from analyses.questions.behaviour.accuracy import leans_on
 from analyses.questions.words.explanations import (
@@ -106,9 +106,12 @@ def words_of(run: Run, options: Options) -> Sample:
     try:
         drawn = run.language.sample(rng, options.words, _lengths_of(run, options), split="test")
     except (LookupError, ValueError):
+        cure = f"give a larger --longest (at most {LONGEST})"
+        if min(run.language.length_of(run.config.max_n), LONGEST) <= options.longest:
+            cure = "ask a run that was trained with a larger --max-n, or on another language"
         raise UserError(
-            f"{run.language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
-            "give a larger --longest (at most 12)"
+            f"the training window of {run.name} has no test words of {SHORTEST} to "
+            f"{options.longest} symbols: {cure}"
         ) from None
     first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])
     return Sample(drawn.words[first], drawn.labels[first])
@@ -314,7 +317,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
             f"{measure}: {', '.join(levels)}.",
             *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
         ],
-        unweighed="" if enough else f"It takes {FEWEST} words to judge a method.",
+        unweighed="" if enough or mean <= 0 else f"It takes {FEWEST} words to judge a method.",
     )
 
 

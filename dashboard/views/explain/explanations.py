@@ -19,7 +19,7 @@ from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import chips, explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
-from dashboard.selection import asked, current_run, truth_of, word_input, word_key
+from dashboard.selection import asked, current_run, suggested, truth_of, word_input, word_key
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
 from interp.explanations.moved_attention import LARGEST, TOLERANCE
@@ -40,7 +40,7 @@ def show() -> None:
     """The page."""
     run = current_run()
     choose = member if run.objective.verdict_alone else near_miss
-    default = choose(run, Explanations().n)
+    default = suggested(run, Explanations().n, choose)
     left, right = st.columns(2)
     typed = word_input(run, default, at=left)
     with right:

@@ -20,7 +20,7 @@ from dashboard.background import at_once
 from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, judged, picture, reading, share
 from dashboard.markup import code, message, text
-from dashboard.selection import current_run, model_of, once, word_input
+from dashboard.selection import current_run, model_of, once, suggested, word_input
 from dashboard.views.explain.explanations import pick
 from models.errors import UserError, lab
 from models.runs.run import Run
@@ -67,7 +67,7 @@ def _word(run: Run) -> None:
     """The lines that raised the log odds of the right answer on a word, and those that lowered
     them."""
     left, right = st.columns(2)
-    typed = word_input(run, member(run, Explanations().n), at=left)
+    typed = word_input(run, suggested(run, Explanations().n), at=left)
     with right:
         pick(run, typed)
     method = _method(list(METHODS))

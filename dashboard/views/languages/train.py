@@ -19,6 +19,7 @@ from dashboard.views.languages.removed import put_aside, remove
 from models.errors import lab
 from models.families import FAMILIES
 from models.languages import LANGUAGES, language
+from models.languages.expressions import check_name
 from models.objectives import OBJECTIVES, objective
 from models.runs.run import Run, find_runs, run_name
 from models.training.recipes import ABOUT, recipes_of
@@ -50,7 +51,7 @@ def _ask() -> None:
         name = controls.selectbox("Language", names, names.index("anbn"), key="train_language")
         if is_own := name in own_language.KINDS:
             words = own_language.KINDS[name]()
-            name = words[0]
+            check_name(name := words[0])  # a name such as -h would be read as an option
             _read(words)  # whatever cannot be trained is said here
         else:
             words = [name]

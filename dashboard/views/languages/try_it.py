@@ -14,9 +14,9 @@ from analyses.charts.theme import figures, named
 from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from analyses.words import member, near_miss
 from dashboard import controls
-from dashboard.drawing import chips, picture, reading, says
+from dashboard.drawing import chips, explain_errors, picture, reading, says
 from dashboard.markup import code, text
-from dashboard.selection import current_run, model_of, truth_of, word_input, word_key
+from dashboard.selection import current_run, model_of, suggested, truth_of, word_input, word_key
 from models.languages import BORDER, BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
@@ -30,10 +30,10 @@ PRESSED = "near_misses"
 def show() -> None:
     """The page."""
     run = current_run()
-    default = member(run, 4)
-    with st.container(horizontal=True):
+    default = suggested(run, 4)
+    with explain_errors(), st.container(horizontal=True):
         if controls.button("A word of the language"):
-            st.session_state[word_key(run)] = " ".join(default)
+            st.session_state[word_key(run)] = " ".join(member(run, 4))
         if controls.button("A near miss"):
             st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))

@@ -15,11 +15,11 @@ from analyses.questions.parts.ablation import (
 )
 from analyses.questions.parts.heads import METHODS
 from analyses.questions.parts.patching import said_chart
-from analyses.words import given, member
+from analyses.words import given
 from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture
 from dashboard.markup import text
-from dashboard.selection import current_run, model_of, once, word_input
+from dashboard.selection import current_run, model_of, once, suggested, word_input
 from dashboard.views.question import live
 from interp.causal.ablation import Ablation
 from models.languages import Word
@@ -61,7 +61,7 @@ def _said(run: Run, removal: Removal, word: Word) -> pd.DataFrame:
 
 def _on_a_word(run: Run, removal: Removal) -> None:
     """The word with the places in colour at which what may follow changes, and the verdict."""
-    word = given(run.language, word_input(run, member(run, 4)), ())
+    word = given(run.language, word_input(run, suggested(run, 4)), ())
     table = _said(run, removal, word)
     allowed = table.pivot(index=["position", "token"], columns="run", values="allowed")
     changed = (allowed[AS_IT_IS] != allowed[BROKEN]).groupby("position").any()

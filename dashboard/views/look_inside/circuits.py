@@ -10,7 +10,7 @@ from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, t
 from analyses.questions.parts.circuit import verdicts
 from analyses.questions.parts.circuits import ranking
 from analyses.scoring import planted
-from analyses.words import given, member
+from analyses.words import given
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import (
@@ -22,7 +22,7 @@ from dashboard.drawing import (
     seeds_of,
 )
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
+from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
 from interp.circuits.circuits import Ablation
 from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE, Direction
 from interp.circuits.joint import LARGE, SMALL
@@ -152,7 +152,7 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
 
 def _on_a_word(run: Run, result: Answer) -> None:
     """The answer of the circuit alone on a typed word, and which of its edges matter there."""
-    word = given(run.language, word_input(run, member(run, 8)), ())
+    word = given(run.language, word_input(run, suggested(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
     table, effects = _on_word(
         run,

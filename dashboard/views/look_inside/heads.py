@@ -11,7 +11,6 @@ import torch
 from analyses.answers import Answer
 from analyses.charts.heads import chart, grid, pattern_chart
 from analyses.questions.parts import head as one_head
-from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import (
@@ -24,7 +23,7 @@ from dashboard.drawing import (
     seeds_of,
 )
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
+from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
 from interp.heads.attention import patterns
 from interp.heads.needed import NEEDED
 from interp.heads.qk_and_ov import has_rotary_positions
@@ -75,7 +74,7 @@ def _pairs(result: Answer) -> None:
 
 
 def _typed(run: Run) -> Word:
-    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
+    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
     if len(word) > LONGEST:
         raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
     return word

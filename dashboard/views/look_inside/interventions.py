@@ -11,12 +11,12 @@ from analyses.questions.inside.intervention import Change, changed, changes
 from analyses.questions.inside.interventions import main_variable
 from analyses.questions.parts.patching import said_chart
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
-from analyses.words import given, member
+from analyses.words import given
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
+from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
 from interp.model import sites_of
 from models.languages import END, Word
 from models.runs.run import Run
@@ -106,8 +106,8 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
 def _longer(run: Run) -> Word:
     """A member. In a language that counts, more of its last symbol follow, so that the place where
     the word may end can move."""
-    word = member(run, 8)
-    return word if steering_refusal(run) else (*word, *[word[-1]] * FURTHEST)
+    word = suggested(run, 8)
+    return word if steering_refusal(run) or not word else (*word, *[word[-1]] * FURTHEST)
 
 
 @once(show_spinner="Computing ...")

@@ -20,11 +20,10 @@ from analyses.lectures.worked_example import (
     window_table,
 )
 from analyses.questions.parts import reach
-from analyses.words import member
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture, says
 from dashboard.markup import formula, text
-from dashboard.selection import current_run, model_of, once, word_input
+from dashboard.selection import current_run, model_of, once, suggested, word_input
 from dashboard.views.question import live
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
@@ -62,7 +61,7 @@ def show() -> None:
 
 def _typed(run: Run) -> torch.Tensor:
     """The tokens of the typed word."""
-    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
+    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
     if len(word) > LONGEST:
         raise UserError(f"the word has {len(word)} symbols: steps are drawn for up to {LONGEST}")
     return torch.as_tensor(run.language.vocabulary.words([word]).tokens)

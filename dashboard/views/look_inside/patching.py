@@ -12,13 +12,12 @@ import torch
 from analyses.answers import Answer
 from analyses.options.parts import Patching
 from analyses.questions.parts.patching import METRICS, chart, charts, said_chart, site_name
-from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import chips, chooses, explain_errors, judged, picture, reading, seeds_of
 from dashboard.glossary import meaning
 from dashboard.markup import code, text
-from dashboard.selection import asked, current_run, model_of, word_input, word_key
+from dashboard.selection import asked, current_run, model_of, suggested, word_input, word_key
 from interp.causal.patching import patched_logits
 from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word
@@ -35,7 +34,7 @@ DIRECTIONS = {"restore": "clean into corrupted (restore)", "break": "corrupted i
 def show() -> None:
     """The page."""
     run = current_run()
-    default = member(run, Patching().n)
+    default = suggested(run, Patching().n)
     typed = word_input(run, default, "Clean word")
     with st.container(horizontal=True, gap="medium"):
         direction = controls.segments(
