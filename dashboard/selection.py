@@ -297,7 +297,8 @@ def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> W
 
 def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> str:
     """A field to type a word, which becomes part of the page's link. The default is the word that
-    the analysis takes by itself."""
+    the analysis takes by itself. It is spelled as the language does: a reader may write capitals
+    and commas."""
     typed = controls.text_input(
         label,
         " ".join(default),
@@ -305,12 +306,7 @@ def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> st
         help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
         **looks,
     )
-    return _spelled(run.language, typed)
-
-
-def _spelled(language: Language, typed: str) -> str:
-    """The word as the language spells it: a reader may write capitals and commas."""
-    symbols = language.vocabulary.symbols
+    symbols = run.language.vocabulary.symbols
     small = {symbol.lower(): symbol for symbol in symbols}
 
     def symbol(part: str) -> str:

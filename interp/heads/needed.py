@@ -46,18 +46,15 @@ def verdicts_lost(
         the reverse, 0 where nothing changes, NaN without a donor. Values of beyond: those of the
         pair minus those of its two heads.
     """
-    tables = list[pd.DataFrame]()
-    for together in (1, 2):
-        if together > model.cfg.n_layers * model.cfg.n_heads:  # one head has no pair
-            tables.append(tables[0][[]])
-            continue
+    tables = []
+    for together in (1, 2)[: model.cfg.n_layers * model.cfg.n_heads]:  # one head has no pair
         table = ablate(model, tokens, mask, metric, method, together=together)
         truth = labels[table["word"]]
         right = [((table[run] > 0) == truth).astype(float) for run in ("before", "after")]
         lost = (right[0] - right[1]).where(table["after"].notna())
         wide = table.assign(lost=lost).pivot(index="word", columns="part", values="lost")
         tables.append(wide[table["part"].unique()])
-    alone, pairs = tables
+    alone, pairs = (*tables, tables[0][[]])[:2]
     beyond = pairs.copy()
     for pair in pairs:
         beyond[pair] -= alone[pair.split(" + ")].sum(axis=1)

@@ -30,14 +30,13 @@ PRESSED = "near_misses"
 def show() -> None:
     """The page."""
     run = current_run()
-    default = suggested(run, 4)
     with explain_errors(), st.container(horizontal=True):
         if controls.button("A word of the language"):
             st.session_state[word_key(run)] = " ".join(member(run, 4))
         if controls.button("A near miss"):
             st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
-    word = run.language.vocabulary.parse(word_input(run, default))
+    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
     table = _follow(run, word)
     allowed = table.set_index(["position", "token"])["allowed"]
     needed = run.objective.needed(word)

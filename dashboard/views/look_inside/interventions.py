@@ -107,7 +107,7 @@ def _longer(run: Run) -> Word:
     """A member. In a language that counts, more of its last symbol follow, so that the place where
     the word may end can move."""
     word = suggested(run, 8)
-    return word if steering_refusal(run) or not word else (*word, *[word[-1]] * FURTHEST)
+    return word if steering_refusal(run) else (*word, *word[-1:] * FURTHEST)
 
 
 @once(show_spinner="Computing ...")
