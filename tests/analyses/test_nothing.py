@@ -111,7 +111,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_the_record_of_a_question_is_what_the_kept_tables_count() -> None:
-    """Two questions were asked anew, when their rules had been changed."""
+    """Three questions were asked anew, when their rules had been changed."""
     first, anew = (load(Path("docs"), name).rows for name in ("null", "null-anew"))
     table = pd.concat([anew, first[~first["question"].isin(anew["question"])]])
     counts = of_truths(summed_up(table)).query("of == 'claimed'")
