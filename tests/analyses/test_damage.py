@@ -118,6 +118,10 @@ def beside(run: Run) -> Run:
     """The same run, under another name and seed."""
     other = Run(Path(shutil.copytree(run.path, run.path.with_name("other"))))
     edited(config__seed=1)(other.path)
+    for file in other.checkpoints.glob(f"*/{CONFIG}"):
+        about = json.loads(file.read_text())
+        about["config"]["seed"] = 1
+        file.write_text(json.dumps(about))
     return other
 
 
