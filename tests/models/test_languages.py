@@ -459,7 +459,7 @@ def test_registry() -> None:
     kinds = {name: language(name).chomsky for name in LANGUAGES}
     for kind, names in {
         "finite": "anbn5",
-        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded linear nested reverse",
+        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded nested reverse",
         "mildly context-sensitive": (
             "anbncn anbncndn ww anbmcndm copy sort double depths postfix parse parity-steps"
         ),
