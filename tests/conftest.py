@@ -282,8 +282,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lab = [sys.executable, "-m", "analyses.command_line"]
         to = ["--recipe", "counting", "--out", str(out)]
         training = [
-            subprocess.Popen([*lab, "train", name, *to, "--steps", steps])
-            for name, steps in (("anbncn", "800"), ("anbn", "600"))
+            subprocess.Popen([*lab, "train", name, *to, *steps])
+            for name, steps in (("anbncn", ("--steps", "800")), ("anbn", ()))
         ]
         demo = [*lab, "demo", "dieren", "an", *to]
         done = subprocess.run(demo, capture_output=True, text=True, check=False)

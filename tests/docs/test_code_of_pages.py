@@ -133,12 +133,14 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setitem(sys.modules, "dask_jobqueue", jobqueue())
     monkeypatch.setattr("builtins.input", lambda _: "")
+    few = ("accuracy", "probing", "heads", "discovery", "explanations")
+    monkeypatch.setattr("analyses.command_line.demo.usual", lambda: few)
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
     monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first",))
     monkeypatch.setattr("analyses.scoring.nothing.STEPS", 2)
-    few = {"one step": nothing.NULL["one step"]}
-    monkeypatch.setattr("analyses.scoring.nothing.NULL", few)
+    null = {"one step": nothing.NULL["one step"]}
+    monkeypatch.setattr("analyses.scoring.nothing.NULL", null)
     before = dict(registry.LANGUAGES)
     yield tmp_path
     registry.LANGUAGES.clear()
