@@ -356,7 +356,7 @@ MOST_TOLD = 1000
 
 def _refused(why: str) -> int:
     """Says in one line what is wrong, and returns the exit status of a mistake."""
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in why)
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in UNSEEN.sub(_number, why))
     if len(line) > MOST_TOLD:
         line = f"{line[: MOST_TOLD // 2]} ... {line[-MOST_TOLD // 2 :]}"
     _say(line)

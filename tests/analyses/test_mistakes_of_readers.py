@@ -74,6 +74,7 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
         ),
         (["rule", "machine.jff"], "machine.jff is XML, as JFLAP writes it: give lines of label"),
         (["train", "--corpus", "loose.txt", "--objective", "language-model"], "says nothing of wh"),
+        (["predict", "run", "a\ufe0fb"], r"unknown symbol '\ufe0f': use only"),
         (["finetune", "run", "--recipe", "counting"], "--recipe chooses a new network, and the"),
         (["finetune", "run", "an", "--regex", "a*b"], "an is a language of the lab: give yours"),
         (["report", "run", "--file="], "--file is empty"),
