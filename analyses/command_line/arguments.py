@@ -228,14 +228,12 @@ def _finetune(args: Sequence[str]) -> Finetune:
     own = {name: _given(args, f"--{name}") or "" for name in ("regex", "symbols", "grammar")}
     own["grammar"] = productions(own["grammar"])
     bare = replace(config, regex="", symbols="", grammar="")
-    if any(own.values()):
-        config = replace(bare, rare=0)
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
     _check_idle(args, first.config)
     if first.corpus is not None:
         config = replace(bare, language=corpus_name(first.corpus), vocabulary=WORDS)
-    elif first.config.language != config.language or any(own.values()):
+    elif first.config.language != config.language or own["regex"] or own["grammar"]:
         language(first.config.language, **own)
         config = replace(bare, rare=0)
     elif parent.corpus_bytes() is not None:
