@@ -63,7 +63,7 @@ SHORT = {
         "1",
     ],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
-    "analyse runs/nested-s1 syntax": ["--words", "24"],
+    "analyse runs/nested-s1 syntax": ["--words", "30"],
     "analyse runs/nested-s1 depths": ["--count", "4"],
     "analyse runs/nested-s1 sentences": ["--words", "60"],
     "analyse runs/nested-s1 vectors": ["--sentences", "100"],
