@@ -272,8 +272,8 @@ def made_once(
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished demo of two languages, made by its own command as a user makes it.
 
-    Beside them lie networks that count: they are exact, so that tests may ask them for the truth,
-    which plain ones do not know everywhere. They are asked few questions.
+    Networks that count lie beside them. These are exact, and plain ones are not: tests ask them
+    for the truth. They are asked few questions.
     """
     from analyses.answers import answer, question
     from models.runs.run import Run

@@ -20,7 +20,7 @@ SHOW = 'from dashboard.pages import pages\npages()["{page}"].draw()'
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """As it was made when such windows were not refused: (10)* has no word of one symbol."""
+    """A run of the time when such windows were not refused: (10)* has no word of one symbol."""
     config = tiny_config(language="tomita2", max_n=1, steps=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RegularLanguage, "positive_lengths", lambda self, lengths: [*lengths])

@@ -158,7 +158,7 @@ def test_whoever_accepts_all_pairs_is_right_on_half(tmp_path: Path) -> None:
 
 
 def test_a_header_of_three_columns_is_no_pair(tmp_path: Path) -> None:
-    """As COGS has it: source, target, kind."""
+    """The columns of COGS: source, target, kind."""
     path = tmp_path / "cogs.tsv"
     path.write_text("source\ttarget\tdistribution\na b\tx y\tin\nb a\ty x\tin\n")
     corpus = PairCorpus.from_file(path)

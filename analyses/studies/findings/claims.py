@@ -47,14 +47,14 @@ def published(docs: Path) -> Iterator[tuple[str, str]]:
 def unbacked(docs: Path, by_hand: list[str]) -> Iterator[str]:
     """Faults: claims without a row, rows without a claim, and rows with a part missing."""
     rows = claims(docs)
-    file, said = docs / CLAIMS, list(published(docs))
-    for page, claim in said:
+    file, sentences = docs / CLAIMS, list(published(docs))
+    for page, claim in sentences:
         of_page = rows.loc[rows["page"] == page, "claim"]
         if not any(fnmatchcase(claim, pattern) for pattern in of_page):
             yield f"{page} claims {claim!r}, and {file} does not say by what: give it a row"
     for number, row in enumerate(rows.to_dict("records"), 2):
         where = f"{file}, line {number}"
-        if not any(row["page"] == page and fnmatchcase(c, row["claim"]) for page, c in said):
+        if not any(row["page"] == page and fnmatchcase(c, row["claim"]) for page, c in sentences):
             yield f"{where}: no page claims {row['claim']!r}: take it out"
         if missing := [name for name in COLUMNS if not row[name].strip()]:
             yield f"{where}: {missing[0]} is missing: name it, or soften the claim"

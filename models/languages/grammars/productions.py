@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -114,7 +114,7 @@ class Grammar:
         }
         for via, left in product(leads, leads):
             leads[left] |= leads[via] if via in leads[left] else set()
-        silent = self._silent
+        silent = leads.keys() - self._closed(lambda part: isinstance(part, str), any)
         grows: defaultdict[frozenset[Nonterminal], set[str]] = defaultdict(set)
         for rule in self.productions:
             for at, part in enumerate(rule.right):
@@ -162,28 +162,16 @@ class Grammar:
             lines.append(f"{left} -> " + " | ".join(sides))
         return "\n".join(lines)
 
-    @property
-    def _silent(self) -> set[Nonterminal]:
-        """The nonterminals of which nothing but the empty word comes."""
-        sounding: set[Nonterminal] = set()
-        while True:
-            grown = {
-                rule.left
-                for rule in self.productions
-                if any(isinstance(part, str) or part in sounding for part in rule.right)
-            }
-            if grown == sounding:
-                return set(self.by_left) - sounding
-            sounding = grown
-
-    def _closed(self, test: Callable[[object], bool]) -> set[Nonterminal]:
-        """The nonterminals of which something comes whose parts all pass the test."""
+    def _closed(
+        self, test: Callable[[object], bool], of: Callable[[Iterable[bool]], bool] = all
+    ) -> set[Nonterminal]:
+        """The nonterminals of which something comes whose parts all pass the test, or any part."""
         closed: set[Nonterminal] = set()
         while True:
             grown = {
                 rule.left
                 for rule in self.productions
-                if all(test(part) or part in closed for part in rule.right)
+                if of(test(part) or part in closed for part in rule.right)
             }
             if grown == closed:
                 return closed
