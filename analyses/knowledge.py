@@ -59,8 +59,9 @@ def knowledge(
     model is ahead of it.
     """
     some = np.unique(np.linspace(0, len(lengths) - 1, MOST_LENGTHS).round().astype(int))
-    drawn = [balanced_words(language, lengths[at], PER_LENGTH, KNOWLEDGE_SEED) for at in some]
-    sample = reduce(Sample.concatenate, (words for words in drawn if words is not None))
+    drawn = _of_lengths(language, [lengths[at] for at in some])
+    # The few test lines of a corpus may all be of other lengths.
+    sample = reduce(Sample.concatenate, drawn or _of_lengths(language, lengths))
     once = np.unique(sample.words.ids, axis=0, return_index=True)[1]
     sample = Sample(sample.words[once], sample.labels[once])
     if objective.hides or objective.tags or sample.labels.all() or not sample.labels.any():
@@ -69,6 +70,11 @@ def knowledge(
     halves = [right[sample.labels], right[~sample.labels]]
     shares = [(float(half.mean()), *wilson(int(half.sum()), len(half))) for half in halves]
     return Knowledge("verdicts", *weighted_sum(*((0.5, each) for each in shares)), 0.5, len(once))
+
+
+def _of_lengths(language: Language, lengths: Sequence[int]) -> list[Sample]:
+    drawn = (balanced_words(language, length, PER_LENGTH, KNOWLEDGE_SEED) for length in lengths)
+    return [words for words in drawn if words is not None]
 
 
 @torch.no_grad()
@@ -84,14 +90,15 @@ def _of_places(
     kinds, counts = np.unique(true[asked], axis=0, return_counts=True)
     constant = (true == kinds[counts.argmax()]).all(axis=2)
     shares = [_by_word((true == allowed).all(axis=2), asked), _by_word(constant, asked)]
-    _, low, high = (float(end) for end in bootstrap_mean(shares[0] - shares[1]))
+    _, *ends = bootstrap_mean(shares[0] - shares[1])
     right, best = (float(share.mean()) for share in shares)
+    low, high = (float(np.clip(best + end, 0, 1)) for end in ends)
     known = np.isfinite(low)
     return Knowledge(
         f"answers to what {objective.asks} at a place",
         right,
-        best + low if known else None,
-        best + high if known else None,
+        low if known else None,
+        high if known else None,
         best,
         int(asked.any(axis=1).sum()),
     )

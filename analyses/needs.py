@@ -168,7 +168,7 @@ NEEDS: Mapping[Need, Condition] = {
     ),
     "lines": Condition(
         lambda run: run.config.lines > 0,
-        "{run} drew new words in every step, so no line can be left out: train with --lines, for "
-        "example --lines 300",
+        "{run} was not trained on a pool of lines, so none can be left out: train on a formal "
+        "language with --lines, for example --lines 300",
     ),
 }

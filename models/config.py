@@ -41,7 +41,8 @@ class TrainConfig:
     """One training run; together with the version of the code it determines the weights.
 
     Attributes:
-        language: the registry name, or the own name of a corpus or of a regular expression.
+        language: the registry name, or the name that you give to a regular expression or a grammar.
+            A corpus has that of its file, or --name.
         regex: a regular expression whose letters and digits are the symbols, such as "(a|b)*ab".
         symbols: symbols that the expression does not name.
         grammar: the productions of a context-free grammar, such as "S -> 'a' S 'b' | 'a' 'b'", or a

@@ -82,7 +82,7 @@ def labelled(
     """
     if not lines:
         return None
-    _refuse_others(lines, where)
+    refuse_others(lines, where, "label, tab, words")
     for read in (_objects, _fasttext, _abbadingo, _separated):
         if (table := read(lines, where)) is not None:
             break
@@ -126,12 +126,12 @@ def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
     return [(row[0], row[1]) for row in rows] if {*map(len, rows)} == {3} else None
 
 
-def _refuse_others(lines: Sequence[str], where: str) -> None:
-    """Raises UserError for shapes that hold no labels."""
+def refuse_others(lines: Sequence[str], where: str, layout: str) -> None:
+    """Raises UserError for shapes that hold no labels and no pairs."""
     if lines and lines[0].startswith("<?xml"):
         raise UserError(
-            f"{where} is XML, as JFLAP writes it: give lines of label, tab, words, or an automaton "
-            "in the form of AT&T"
+            f"{where} is XML, as JFLAP writes it: give lines of {layout}, or an automaton in the "
+            "form of AT&T"
         )
     if lines and all(map(IN_OUT.fullmatch, lines)):
         raise UserError(
@@ -141,8 +141,8 @@ def _refuse_others(lines: Sequence[str], where: str) -> None:
     cells = [line.split("\t") for line in lines if line and not line.startswith("#")]
     if cells and all(len(row) == 10 and row[0][:1].isdecimal() for row in cells):
         raise UserError(
-            f"{where} is a treebank (CoNLL-U): its words have tags and heads, and its lines no "
-            "labels: write label, tab, words"
+            f"{where} is a treebank (CoNLL-U), whose words have tags and heads, one a line: write "
+            f"{layout}"
         )
 
 

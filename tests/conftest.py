@@ -273,9 +273,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished demo of two languages, made by its own command as a user makes it.
 
     Networks that count lie beside them. These are exact, and plain ones are not: tests ask them
-    for the truth. They are asked few questions.
+    for the truth. They are asked few questions. The run of the Dutch lines is asked the longer ones
+    too, of few words, for their pages.
     """
     from analyses.answers import answer, question
+    from analyses.options.inside import Interventions
+    from analyses.options.training import Emergence
+    from analyses.options.words import Leaderboard
     from models.runs.run import Run
 
     def make(out: Path) -> None:
@@ -295,6 +299,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(("anbn-counting-s0", n) for n in ("accuracy", "probing", "heads", "discovery")),
         ):
             answer(Run(out / run), name, question(name).brief)
+        few = {
+            "emergence": Emergence(words=40, count=2),
+            "interventions": Interventions(words=12, pairs=8, rank=2),
+            "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
+        }
+        for name, options in few.items():
+            answer(Run(out / "dieren-s0"), name, options)
 
     return made_once(tmp_path_factory, "demo", make)
 

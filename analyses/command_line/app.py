@@ -72,7 +72,7 @@ COMMANDS = {
         "dashboard [RUNS]", "look at it all in the browser", "dashboard:dashboard"
     ),
     "demo": Command(
-        "demo [LANGUAGE ...]", "train some languages, ask the usual questions", "demo:demo"
+        "demo [LANGUAGE ...]", "train some languages, look inside each network", "demo:demo"
     ),
     "completion": Command(
         "completion SHELL", "what makes the Tab key complete lab", "completion:completion"

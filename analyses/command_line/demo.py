@@ -19,7 +19,6 @@ from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.commands import Demo
 from analyses.options.lines import Discover
-from analyses.registry import usual
 from analyses.rules.discover import discover
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
@@ -31,6 +30,9 @@ from models.runs.run import Run, run_name
 from models.training.all_words import totals
 from models.training.recipes import ABOUT, recipe_or_plain
 
+ASKED = (*("accuracy", "probing", "heads", "patching", "circuits", "explanations", "discovery"),)
+"""What the demo asks of a network: how right it is, each lens once, and its rule. The longer
+questions are left to `lab analyse`."""
 LEGEND = (
     "exact: all next-symbol sets are right up to this size; recognised: right verdicts in the "
     "training window; false accepts and rejects: of all words up to the length in brackets; "
@@ -40,7 +42,7 @@ LEGEND = (
 
 
 def demo(options: Demo) -> None:
-    """Trains seed 0 of each language, answers every question, and prints what came out.
+    """Trains seed 0 of each language, asks each network ``ASKED``, and prints what came out.
 
     A language without a recipe of this name is trained by its plain one.
 
@@ -98,10 +100,10 @@ def windows(configs: Mapping[str, TrainConfig]) -> str:
 
 
 def _complete(path: Path, config: TrainConfig, device: str) -> float:
-    """Trains the run if need be and answers every question; returns the seconds spent."""
+    """Trains the run if need be and asks the questions of the demo; returns the seconds spent."""
     start = time.monotonic()
     run = trained(path, config, device=device)
-    for name in usual():
+    for name in ASKED:
         answer(run, name, question(name).brief)
     return time.monotonic() - start
 
@@ -114,12 +116,12 @@ def _state_of(paths: dict[str, Path]) -> Table:
         try:
             run = Run(path)
             steps = [line["step"] for line in run.metrics()]
-            answered = [name for name in usual() if folders_of(path, name)]
+            answered = [name for name in ASKED if folders_of(path, name)]
             done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
             stage = "training"
             if run.record["status"] == "finished":
-                left = [name for name in usual() if name not in answered]
-                done, total = len(answered), len(usual())
+                left = [name for name in ASKED if name not in answered]
+                done, total = len(answered), len(ASKED)
                 stage = f"asking: {left[0]}" if left else "done"
         except UserError:
             pass  # not begun yet

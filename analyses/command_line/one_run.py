@@ -70,14 +70,19 @@ def predict(options: Predict) -> None:
         OUT.print(table_of(pd.DataFrame(columns)))
         OUT.print(verdict)
         return
-    steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
-    table = pd.DataFrame({"symbol": word, "next": [" ".join(may) for may in follow]})
+    # Of what stands before it was taught nothing.
+    taught_at = [at >= taught.begins(word) for at in range(1, len(word) + 1)]
+    told = [may if here else None for may, here in zip(follow, taught_at, strict=True)]
+    steps = [{"symbol": s, "next": may} for s, may in zip(word, told, strict=True)]
+    table = pd.DataFrame({"symbol": word, "next": [" ".join(may or ()) for may in told]})
     if shown(options, table, {"accepted": accepted, "steps": steps}):
         return
     rows = []
-    for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
-        row = {"symbol": symbol, taught.asks: " ".join(may) or "nothing"}
-        if isinstance(run.language, FormalLanguage):
+    for index, (symbol, may) in enumerate(zip(word, told, strict=True)):
+        row = {"symbol": symbol, taught.asks: "not taught"}
+        if may is not None:
+            row[taught.asks] = " ".join(may) or "nothing"
+        if may is not None and isinstance(run.language, FormalLanguage):
             truth = taught.true_tokens(run.language, word, index + 1)
             row["truth"] = "right" if truth == set(may) else " ".join(sorted(truth)) or "nothing"
         rows.append(row)

@@ -12,17 +12,14 @@ from analyses.jobs.trained import finish
 from analyses.lectures import tokens as of_tokens
 from analyses.lectures.truth import reader_of, rule_in_words
 from analyses.options.commands import Finetune, Languages, Resume, Train
-from models.config import TrainConfig
 from models.errors import UserError, lab
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.plants.record import read_plan
 from models.runs.files import locked
-from models.runs.learnt import corpus_of
 from models.runs.run import Run, run_name
 from models.training.recipes import recipes_of
 from models.training.trainer import choose_device
-from models.training.writer import validation_sample
 
 
 def languages(options: Languages) -> None:
@@ -99,27 +96,24 @@ def train(options: Train) -> None:
     """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
     config = options.config
     choose_device(options.device)
-    _check_corpus(options.corpus, config)
-    _go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
-
-
-def _check_corpus(path: Path | None, config: TrainConfig) -> None:
-    """Refuses a corpus that cannot be trained on; says what its file was taken for."""
-    if path is None:
-        return
-    corpus = corpus_of(path, config)
-    validation_sample(corpus, config)
-    if isinstance(corpus, LabelledCorpus) and corpus.shape:
-        OUT.print(f"{path}: {corpus.shape}", markup=False, soft_wrap=True)
+    run = Run.create(options.out / run_name(config), config, options.corpus)
+    _print_shape(options.corpus, run)
+    _go(run, options.device)
 
 
 def finetune(options: Finetune) -> None:
     """Train from the weights of another run."""
     config, parent = options.config, Run(options.start)
     choose_device(options.device)
-    _check_corpus(options.corpus, config)
-    path = options.out / run_name(config)
-    _go(Run.create(path, config, options.corpus, parent), options.device)
+    run = Run.create(options.out / run_name(config), config, options.corpus, parent)
+    _print_shape(options.corpus, run)
+    _go(run, options.device)
+
+
+def _print_shape(path: Path | None, run: Run) -> None:
+    """Says what a file of lines was taken for."""
+    if isinstance(run.language, LabelledCorpus) and run.language.shape:
+        OUT.print(f"{path}: {run.language.shape}", markup=False, soft_wrap=True)
 
 
 def resume(options: Resume) -> None:

@@ -330,7 +330,7 @@ class Dashboard(Checked):
 
 @dataclass(frozen=True)
 class Demo(Shows, Trains, Works):
-    """Train on some languages, ask every question, show the answers.
+    """Train on some languages, look inside each network, show the answers.
 
     Attributes:
         languages: the languages, in the order in which they are begun. Put the slowest first, so

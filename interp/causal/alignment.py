@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.nn.utils.parametrizations import orthogonal
 
+from interp.adam import Adam
 from interp.model import HookedModel, activations, require_stream
 from interp.statistics import crossed_bootstrap
 
@@ -141,7 +142,7 @@ def aligned(
         torch.manual_seed(seed)
         subspace = orthogonal(nn.Linear(columns, moved.shape[-1], bias=False))
     basis = partial(getattr, subspace, "weight")  # it is made anew after every step
-    optimizer = torch.optim.Adam(subspace.parameters(), lr=RATE)
+    optimizer = Adam(subspace.parameters(), lr=RATE)
     batches = list(torch.argsort(_ends(cases), stable=True).split(BATCH))  # of about one length
     with _frozen(model):
         for _ in range(epochs if moved.any() else 0):

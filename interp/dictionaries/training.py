@@ -28,6 +28,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from interp.adam import Adam
 from interp.dictionaries.dictionary import Dictionary, above, batch_top_k, top_k
 from interp.model import require_finite
 
@@ -155,7 +156,7 @@ def trained(
     weights = Weights.drawn(recipe.width, inputs, wanted, generators)
     for tensor in weights.all:
         tensor.requires_grad_()
-    optimiser = torch.optim.Adam(weights.all, lr=recipe.rate, betas=(0.9, 0.999))
+    optimiser = Adam(weights.all, lr=recipe.rate)
     silent = torch.zeros(len(seeds), recipe.width, dtype=torch.long)
     for step in range(recipe.steps):
         rows = _rows(generators, len(x), recipe.batch)

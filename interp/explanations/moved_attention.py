@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from interp.adam import Adam
 from interp.causal.metrics import Metric
 from interp.heads.attention import attention
 from interp.model import HookedModel
@@ -163,7 +164,7 @@ def _search(
     """
     drawn = torch.randn((len(moved), *base.shape), generator=generator).to(base)
     scores = (drawn + turns[:, None, None, None] * base.clamp_min(1e-3).log()).requires_grad_()
-    optimiser = torch.optim.Adam([scores], lr=0.2)
+    optimiser = Adam([scores], lr=0.2)
     with torch.enable_grad():
         for _ in range(steps):
             weights = scores.masked_fill(~sees, -torch.inf).softmax(dim=-1)

@@ -13,6 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from interp.adam import Adam
+
 STEPS, LEARNING_RATE, DECAY = 300, 0.1, 0.1
 """Numbers of AdamW; chosen on planted queries, before any network was asked."""
 
@@ -77,7 +79,7 @@ def learned_queries(
     queries = queries.repeat(len(y), 1, 1)
     maps = torch.zeros(len(y), count * x.shape[-1], 1, dtype=x.dtype)
     weights = [queries.requires_grad_(), maps.requires_grad_()]
-    adam = torch.optim.AdamW(weights, LEARNING_RATE, weight_decay=DECAY)
+    adam = Adam(weights, LEARNING_RATE, weight_decay=DECAY)
     with torch.enable_grad():
         for _ in range(STEPS):
             adam.zero_grad()

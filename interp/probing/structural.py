@@ -18,6 +18,8 @@ from jaxtyping import Bool, Float
 from scipy.stats import spearmanr
 from torch import Tensor
 
+from interp.adam import Adam
+
 Structure = Literal["distance", "depth"]
 STEPS = 200
 
@@ -93,7 +95,7 @@ def fit(sentences: Sentences, of: Structure, rank: int = 32, seed: int = 0) -> S
     weights = torch.randn((width, min(rank, width)), generator=generator, dtype=x.dtype)
     weights = (weights / width).requires_grad_()
     bias = torch.zeros_like(weights[0]).requires_grad_()
-    optimiser = torch.optim.Adam([weights, bias], lr=0.02)
+    optimiser = Adam([weights, bias], lr=0.02)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     with torch.enable_grad():
         for _ in range(STEPS):

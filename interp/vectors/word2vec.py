@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from interp.adam import Adam
 from interp.vectors.counts import Text, cooccurrences
 
 Method = Literal["skip-gram", "cbow"]
@@ -61,7 +62,7 @@ def word2vec(
     )
     counts = np.bincount(np.concatenate(list(text)), minlength=words).astype(float) ** smoothing
     drawn = torch.as_tensor(counts / counts.sum()).float()
-    optimizer = torch.optim.Adam([inside, outside], lr=learning_rate)
+    optimizer = Adam([inside, outside], lr=learning_rate)
     pairs = torch.as_tensor(cooccurrences(text, words, window)).float()
     bags = _Bags(text, window, seed) if method == "cbow" else None
     for step in range(steps):

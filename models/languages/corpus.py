@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
+from jaxtyping import Int
 
 from models.errors import UserError
 from models.languages.language import (
@@ -23,7 +24,7 @@ from models.languages.language import (
     VariableKind,
 )
 from models.languages.vocabulary import BORDER, END_ID, UNK, Vocabulary, Word, Words
-from models.line_shapes import HEADERS, labelled, paired, unquoted
+from models.line_shapes import HEADERS, labelled, paired, refuse_others, unquoted
 from models.reading import one_form, read_bytes, read_text
 
 SPLITS = get_args(Split)
@@ -85,12 +86,14 @@ def read_columns(
     Raises:
         UserError: the file cannot be read or is too large, is no text, or a line is malformed.
     """
-    text, _ = _text(path, f"give a file of lines, {columns[0]}, tab, {columns[1]}")
+    layout = ", tab, ".join(columns)
+    text, _ = _text(path, f"give a file of lines, {layout}")
     lines = _split(text)
     if (pairs := paired(lines)) is not None:
         first, *others = (source.strip().lower() for source, _ in pairs)
         start = int(first in headers and first not in others)
         return _cells(list(enumerate(pairs, 1))[start:], path, columns, longest)
+    refuse_others(lines, str(path), layout)
     return _columns(lines, path, columns, headers, longest)
 
 
@@ -173,18 +176,48 @@ def _fewest_lines(words: Sequence[Word]) -> int:
     return often[MOST_WORDS - 1] + 1
 
 
-def too_few_lines(language: Language, side: str) -> UserError:
-    """The error of a corpus that has no lines for the validation or the test."""
-    lines, kind, size = getattr(language, "lines", None), "lines", ""
+def check_sides(corpus: Language) -> None:
+    """Raises UserError for a corpus without lines of both labels for training, or without lines for
+    validation or the test."""
+    pairs = BORDER in corpus.vocabulary.ids
+    sides: dict[Split, tuple[bool | None, ...]] = {"train": (True,) if pairs else (True, False)}
+    for side, labels in {**sides, "validation": (None,), "test": (None,)}.items():
+        for label in labels:
+            try:
+                corpus.sample(np.random.default_rng(0), 1, corpus.lengths(1), label, side)
+            except LookupError:
+                raise _too_few_lines(corpus, side) from None
+
+
+def _too_few_lines(corpus: Language, side: str) -> UserError:
+    lines, kind, size, more = getattr(corpus, "lines", None), "lines", "", " of both labels"
     if isinstance(lines, Words):
         ids = lines.ids
-        if border := language.vocabulary.ids.get(BORDER):
-            ids, kind = np.where((ids == border).cumsum(axis=1) > 0, 0, ids), "sources"
+        if border := corpus.vocabulary.ids.get(BORDER):
+            ids = np.where((ids == border).cumsum(axis=1) > 0, 0, ids)
+            kind, more = "sources", ""
         size = f" ({len(np.unique(ids, axis=0))} in {len(lines)} lines)"
     return UserError(
-        f"{language.name} has too few different {kind}{size} to set {side} lines aside: add other "
-        "ones, to 20 or more"
+        f"{corpus.name} has too few different {kind}{size} to set {side} lines aside: add other "
+        f"ones{more}"
     )
+
+
+def sides_of(lines: Sequence[Word], labels: Sequence[bool]) -> Int[np.ndarray, " line"]:
+    """The side of each line, as its place in ``SPLITS``: about 80% are for training.
+
+    It depends on the words alone, so a repeated line cannot leak into the test. A side that none of
+    few lines falls on takes one of those for training whose label has others there.
+    """
+    numbers = [int(hashlib.sha256(" ".join(line).encode()).hexdigest(), 16) for line in lines]
+    sides = [{8: 1, 9: 2}.get(number % 10, 0) for number in numbers]
+    for side in (1, 2):
+        train = {n: label for n, label, at in zip(numbers, labels, sides, strict=True) if at == 0}
+        counts = Counter(train.values())
+        spare = [number for number, label in train.items() if counts[label] > 1]
+        if side not in sides and spare:
+            sides = [side if n == min(spare) else at for n, at in zip(numbers, sides, strict=True)]
+    return np.array(sides, dtype=np.int64)
 
 
 def is_merged(symbol: str) -> bool:
@@ -196,9 +229,9 @@ class LabelledCorpus(Language):
     """Lines of words in two groups, from a file of lines ``label <tab> words``.
 
     The label of the first line is the positive one ("in the language"). About 80% of the lines are
-    for training, 10% for validation and 10% for the test: its three sides. Equal lines always fall
-    on the same side. Lines with a symbol that stands for several words may be equal and yet have
-    both labels; the truth is then the commoner one.
+    for training, 10% for validation and 10% for the test: its three sides, by ``sides_of``. Lines
+    with a symbol that stands for several words may be equal and yet have both labels; the truth is
+    then the commoner one, and of as many of each the second label.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -246,11 +279,7 @@ class LabelledCorpus(Language):
             if abs(votes[word]) < abs(before) and not any(map(is_merged, word)):
                 raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
         self._truth = {word: vote > 0 for word, vote in votes.items()}
-        # A line's side depends on its words alone, so a repeated line cannot leak into the test.
-        side = np.array(
-            [int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words]
-        )
-        self._split = np.select([side == 8, side == 9], [1, 2], 0)
+        self._split = sides_of(words, self.line_labels.tolist())
 
     @classmethod
     def from_file(cls, path: Path, name: str | None = None, rare: int = 0) -> LabelledCorpus:

@@ -135,7 +135,10 @@ class Language(ABC):
     def counterfactual(self, word: Sequence[str], rng: np.random.Generator | None = None) -> Word:
         """The nearest word of the same length whose membership is the opposite.
 
-        Nearest means with the fewest substitutions.
+        Nearest means with the fewest substitutions. A language that can only try words out, as
+        those of pairs, stops at a distance at which there are more than ``drawn.MOST_TRIED``: of a
+        word that is further from all members it gives the same source with its own target, or some
+        member.
 
         Args:
             rng: draws among equally near words; without it the choice is always the same.

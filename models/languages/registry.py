@@ -17,7 +17,7 @@ from models.languages.expressions import of_expression
 from models.languages.grammars import phrases
 from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
-from models.languages.grammars.copies import CopyLanguage, copying
+from models.languages.grammars.copies import CopyLanguage, copying, sorting
 from models.languages.grammars.halting import HaltingLanguage
 from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
 from models.languages.grammars.productions import Grammar, grammar_of
@@ -229,7 +229,7 @@ LANGUAGES: dict[str, Callable[[], FormalLanguage]] = {
     "sort": lambda: Reordering(
         *("sort", "abcd", alphabetical, "mildly context-sensitive"),
         "has the letters of the source in order",
-        copying("abcd", BORDER, in_order=True),
+        sorting("abcd", BORDER),
     ),
     "double": lambda: SyntaxDirected(
         "double", given.doubled(), "has as many a as the source, and then as many b", each=3

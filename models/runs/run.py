@@ -34,6 +34,7 @@ from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError, lab, of_fields
 from models.languages import Language
+from models.languages.corpus import check_sides
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
 from models.objectives.base import Objective
@@ -132,6 +133,8 @@ class Run:
         if not learnt.positive_lengths(learnt.lengths(config.max_n)):
             raise UserError(f"{learnt.name} has no word so short: choose a larger --max-n")
         objective(config.objective).check(learnt, learnt.lengths(config.max_n))
+        if corpus is not None:
+            check_sides(learnt)
         check_subspace(build(config.model, learnt.vocabulary), config)
         if bool(config.parent) != (parent is not None):
             raise UserError("weights to start from are given with their run: `lab finetune RUN`")

@@ -32,6 +32,7 @@ class LengthScore:
             if no size has this length.
         count: the number of words that were drawn and judged. Of a corpus each line is drawn once.
         different: the number of different words among them. An interval is over these.
+        member_words: the number of members among them.
         exact: share of the members for which every next-symbol set, END included, was right; None
             if there is no member of this length or the run was taught verdicts alone.
         recognition: share of all words whose verdict was right. Half of the words are members where
@@ -47,6 +48,7 @@ class LengthScore:
     n: int | None
     count: int
     different: int
+    member_words: int
     exact: float | None
     recognition: float
     members: float | None
@@ -223,6 +225,7 @@ def _score(
         n=language.size_of(length),
         count=len(members),
         different=len(np.unique(sample.words.ids, axis=0)),
+        member_words=int(members.sum()),
         exact=None if objective.verdict_alone else _share(exact[members]),
         recognition=float(right.mean()),
         members=_share(right[members]),

@@ -60,8 +60,8 @@ def lines_of(run: Run) -> Words:
     """
     if not run.config.lines:
         raise UserError(
-            f"{run.name} drew new words in every step, so no line can be left out: train with "
-            "--lines, for example --lines 300"
+            f"{run.name} was not trained on a pool of lines, so none can be left out: train on a "
+            "formal language with --lines, for example --lines 300"
         )
     if run.config.parent:
         raise UserError(

@@ -21,6 +21,7 @@ from analyses.questions.behaviour import accuracy
 from analyses.questions.behaviour.accuracy import (
     QUESTION,
     analyse,
+    chosen_lengths,
     every_word,
     exact_to,
     leaning,
@@ -211,7 +212,7 @@ def of_shares(shares: dict[int, float], untrained: float, exact: object = pd.NA)
     """An answer made by hand: of a network and its control, at sizes of 100 words each."""
     n = pd.array(list(shares), dtype="Int64")
     table = pd.DataFrame({"n": n, "length": 2 * n, "count": 128, "different": 100, "exact": exact})
-    table = table.assign(members=1.0, others=1.0, low=0.0)
+    table = table.assign(member_words=64, members=1.0, others=1.0, low=0.0)
     own, other = list(shares.values()), [untrained] * len(shares)
     both = [table.assign(model="trained", recognition=own)]
     both.append(table.assign(model="untrained", recognition=other))
@@ -245,6 +246,23 @@ def test_right_verdicts_are_held_against_their_controls(
     low, high = wilson(50, 100, 1 - 0.05 / 3)
     worst = f"The lowest of 3 lengths is 6: 50.0% [{low:.1%}, {high:.1%}] of 100 words"
     assert worst in inside.sentence
+
+
+def test_the_constant_answer_is_that_of_the_words_that_were_asked() -> None:
+    """Of a corpus nine lines in ten may be outside."""
+    answer = of_shares({1: 0.95, 2: 0.95}, 0.5)
+    answer.table["count"], answer.table["member_words"] = 100, 10
+    (claim,) = QUESTION.claims(answer)
+    assert claim.controls["always the same answer"] == 0.9
+    assert claim.grade == "no better than its controls"
+
+
+def test_a_length_of_several_sizes_is_asked_once(tmp_path: Path) -> None:
+    config = tiny_config(language="halting", max_n=8)
+    run = Run.create(tmp_path / "halting", config)
+    lengths = list(chosen_lengths(run, Accuracy()))
+    assert lengths == sorted(set(lengths))
+    assert len(lengths) < 16
 
 
 def test_a_list_of_runs_does_not_name_sizes_below_chosen_lengths(run: Run) -> None:

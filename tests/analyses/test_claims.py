@@ -141,6 +141,9 @@ def test_networks_without_verdicts_are_asked_for_what_they_were_taught(
     found = knowledge(run.untrained(), run.language, run.objective, run.language.lengths(5))
     assert not found.is_shown
     assert 0 < found.constant < 1
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.high <= 1
 
 
 def test_the_engine_asks_what_the_network_knows(trained: Run) -> None:

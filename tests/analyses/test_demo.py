@@ -15,11 +15,10 @@ from drawn import read_json
 
 from analyses.answers import Answers, answer
 from analyses.command_line.app import main
-from analyses.command_line.demo import overview, planned, used, windows
+from analyses.command_line.demo import ASKED, overview, planned, used, windows
 from analyses.lectures.truth import rule_in_words
 from analyses.options.commands import Demo
 from analyses.questions.rule.rule_evidence import rebuilt
-from analyses.registry import usual
 from analyses.rules.printed import printed_verdicts, summary
 from models.choices import Counting
 from models.languages import RegularLanguage
@@ -60,7 +59,7 @@ def findings(demo: Path, run: str, name: str) -> dict[str, object]:
 def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
     run = Run(demo / name)
     assert run.record["status"] == "finished"
-    for each in usual():
+    for each in ASKED:
         result = Answers(run.path).latest(each)
         assert result is not None
         assert len(result.table)

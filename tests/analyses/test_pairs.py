@@ -303,3 +303,15 @@ def test_what_has_no_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "anbn has no pairs of a source and a target" in capsys.readouterr().err
     with pytest.raises(UserError, match="anbn has no pairs of a source and a target"):
         answer(run, "alignment", OPTIONS)
+
+
+def test_nothing_is_predicted_of_the_source(
+    run_of: Callable[..., Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The teacher first speaks at the border: "may follow: nothing" was said of the source."""
+    path = str(run_of(name="copy").path)
+    assert main(["predict", path, "a b > a"]) == 0
+    assert capsys.readouterr().out.count("not taught") == 2
+    assert main(["predict", path, "a b > a", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step["next"] is None for step in steps] == [True, True, False, False]

@@ -52,6 +52,7 @@ SHORT = {
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
+    "analyse runs/dieren-300-lines-s0 lines": ["--method", "dot"],
     "score --null": [
         "--seeds",
         "1",
@@ -67,6 +68,7 @@ SHORT = {
     "analyse runs/nested-s1 depths": ["--count", "4"],
     "analyse runs/nested-s1 sentences": ["--words", "60"],
     "analyse runs/nested-s1 vectors": ["--sentences", "100"],
+    "analyse runs/nested-lm-s0 perplexity": ["--count", "2"],
     "analyse runs/dieren-s0 interventions --words 100": ["--words", "24", "--pairs", "12"],
     "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "12"],
     "analyse runs/dieren-s0 leaderboard --words 8": ["--words", "2"],
@@ -138,7 +140,7 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setitem(sys.modules, "dask_jobqueue", jobqueue())
     monkeypatch.setattr("builtins.input", lambda _: "")
     few = ("accuracy", "probing", "heads", "discovery", "explanations")
-    monkeypatch.setattr("analyses.command_line.demo.usual", lambda: few)
+    monkeypatch.setattr("analyses.command_line.demo.ASKED", few)
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
     monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first",))

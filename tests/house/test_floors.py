@@ -46,7 +46,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "training plants foreign",
     ),
     "interp": (
-        "model statistics",
+        "model statistics adam",
         "comparisons weights power_laws",
         "causal probing training vectors dictionaries",
         "circuits heads automata influence",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import tiny_config
 
+from analyses.command_line.app import main
 from models.errors import UserError
 from models.languages import (
     BOS,
@@ -19,7 +20,7 @@ from models.languages import (
     printed_lines,
     read_lines,
 )
-from models.languages.corpus import MOST_WORDS, too_few_lines
+from models.languages.corpus import MOST_WORDS, check_sides, sides_of
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -293,9 +294,39 @@ def test_the_advice_on_rare_words_helps() -> None:
     assert len(LabelledCorpus("many", labels, words, advised).vocabulary.symbols) <= MOST_WORDS
 
 
+@pytest.mark.parametrize("count", range(5, 40))
+def test_few_lines_fall_on_all_sides(count: int) -> None:
+    """A side that is empty would be a question without a word, long after the training."""
+    lines = [(f"w{number}", "x") for number in range(count)]
+    sides = sides_of(lines, [number % 2 == 0 for number in range(count)])
+    assert set(sides.tolist()) == {0, 1, 2}
+    assert {number % 2 for number in np.flatnonzero(sides == 0).tolist()} == {0, 1}
+    assert sides_of(lines * 2, [number % 2 == 0 for number in range(count)] * 2).tolist() == [
+        *sides.tolist(),
+        *sides.tolist(),
+    ]
+
+
+def test_two_lines_a_label_are_the_fewest() -> None:
+    check_sides(LabelledCorpus("few", ["A", "A", "B", "B"], [("x",), ("y",), ("z",), ("w",)]))
+    with pytest.raises(UserError, match=r"too few different lines \(3 in 3 lines\)"):
+        check_sides(LabelledCorpus("few", ["A", "B", "B"], [("x",), ("z",), ("w",)]))
+
+
+def test_rare_words_that_leave_no_different_lines_are_refused_before_a_run_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "once.tsv"
+    file.write_text("".join(f"{'AB'[n % 2]}\ta{n} b{n}\n" for n in range(100)), encoding="utf-8")
+    assert main(["train", "--corpus", str(file), "--rare", "2", "--out", str(tmp_path / "r")]) == 2
+    assert "too few different lines (1 in 100 lines)" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
 def test_few_different_lines_are_told_as_such(tmp_path: Path) -> None:
     file = tmp_path / "alike.tsv"
     file.write_text("A\tx\nB\ty\n" * 50, encoding="utf-8")
-    language = LabelledCorpus.from_file(file)
-    error = too_few_lines(language, "validation")
-    assert "has too few different lines (2 in 100 lines) to set validation" in str(error)
+    with pytest.raises(
+        UserError, match=r"has too few different lines \(2 in 100 lines\) to set val"
+    ):
+        check_sides(LabelledCorpus.from_file(file))

@@ -188,6 +188,7 @@ def test_long_words_are_read_like_short_ones(data: st.DataObject) -> None:
         ("S -> T\nT -> S | 'a'", "line 2: S can become S alone"),
         ("S -> 'a' S 'b", "line 1: a quote is not closed: write"),
         ("S > 'a'", "line 1: there is no arrow: write"),
+        ('S = "a" [S] "b"', "line 1: there is no arrow, and = is none: write"),
         ("S -> 'a'\nT U -> 'b'", "line 2: 'T U' is no nonterminal: write"),
         ("'a' -> 'b'", "line 1: \"'a'\" is no nonterminal: write"),
         ("S -> 'a' ) 'b'", "line 1: \") 'b'\" cannot be read: write"),

@@ -76,9 +76,10 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
         ("\tc\n", "line 1 has no source: write source, tab, target"),
         ("a b c\n", "line 1: expected one tab, found 0: write source, tab, target"),
         ("a > b\tc\n", "pair 1 has the word >, which stands between source and target"),
+        ("1" + 9 * "\t_" + "\n", "is a treebank (CoNLL-U), whose words have tags"),
         ("", "has no line: write source, tab, target"),
         ("source\ttarget\n", "has no line: write source, tab, target"),
-        ("a\tb\n", "has too few different sources (1 in 1 lines) to set validation lines aside"),
+        ("a\tb\n", "has too few different sources (1 in 1 lines) to set train lines aside"),
         ("a\tb\na\tc\n" * 20, "too few different sources (1 in 40 lines)"),
     ],
 )

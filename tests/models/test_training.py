@@ -204,6 +204,12 @@ def test_without_patience_all_steps_are_trained(tmp_path: Path) -> None:
     assert run.metrics()[-1]["exact"] == 1.0
 
 
+def test_verdicts_alone_have_no_exact_share(tmp_path: Path) -> None:
+    """It is of sets of next symbols, which were not taught."""
+    run = make(tmp_path / "run", **{**EASY, "steps": 2, "objective": "verdict"})
+    assert run.metrics()[-1]["exact"] is None
+
+
 def test_checkpoint_steps() -> None:
     assert sorted(checkpoint_steps(1)) == [0, 1]
     assert sorted(checkpoint_steps(10)) == [0, 1, 2, 5, 10]
@@ -423,11 +429,11 @@ def test_a_corpus_run(tmp_path: Path) -> None:
 def test_a_corpus_that_is_too_small_is_refused_in_one_line(tmp_path: Path) -> None:
     source = tmp_path / "lines.tsv"
     source.write_text("A\ta b\nB\tb a\n")
-    run = Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), source)
     with pytest.raises(
         UserError, match=r"^lines has too few different lines \(2 in 2 lines\) [^\n]*$"
     ):
-        train(run, device="cpu")
+        Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), source)
+    assert not (tmp_path / "run").exists()
 
 
 def test_validation_lines_without_a_member_have_no_exact_share(tmp_path: Path) -> None:

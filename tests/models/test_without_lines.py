@@ -116,5 +116,5 @@ def test_what_cannot_be_trained_again(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no line of run is left to train on"):
         trained_again(run, none, [1], device="cpu")
     endless = Run.create(tmp_path / "endless", tiny_config())
-    with pytest.raises(UserError, match=r"drew new words in every step.*train with --lines"):
+    with pytest.raises(UserError, match=r"not trained on a pool of lines.*language with --lines"):
         lines_of(endless)

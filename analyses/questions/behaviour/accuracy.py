@@ -47,7 +47,8 @@ def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
     if options.lengths is not None:
         return options.range()
     max_n = 2 * run.config.max_n if options.max_n is None else options.max_n
-    sizes = [language.length_of(n) for n in range(1, max_n + 1)]
+    # Several sizes may have one length.
+    sizes = dict.fromkeys(language.length_of(n) for n in range(1, max_n + 1))
     lengths = set(language.lengths(max_n))
     return [length for length in sizes if length in lengths]
 
@@ -56,12 +57,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model (trained, untrained) and length.
 
     Columns: model, length, n (missing where no size has this length), count (of the words drawn),
-    different (how many different ones are among them), exact (missing where it is not defined),
-    recognition, members and others (the share recognised of each; missing where there is none),
-    fresh (how many different words among them no training step drew), fresh_recognition (the share
-    of these that is recognised), and the 95% Wilson interval of recognition over different words,
-    low and high. The verdicts on all short words are in ``findings["all_words"]``, and how far they
-    lean on symbols that decide nothing in ``findings["leans_on"]``.
+    different (how many different ones are among them), member_words (how many are members), exact
+    (missing where it is not defined), recognition, members and others (the share recognised of
+    each; missing where there is none), fresh (how many different words among them no training step
+    drew), fresh_recognition (the share of these that is recognised), and the 95% Wilson interval of
+    recognition over different words, low and high. The verdicts on all short words are in
+    ``findings["all_words"]``, and how far they lean on symbols that decide nothing in
+    ``findings["leans_on"]``.
     """
     lengths = chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
@@ -199,9 +201,8 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
     has to come more than half way from the constant answer to all right.
     """
     judged = rows[rows["model"] == "trained"]
-    half = judged["members"].notna() & judged["others"].notna()
-    members = judged["count"].where(~half, judged["count"] // 2).where(judged["members"].notna(), 0)
-    constant = max(members.sum(), (judged["count"] - members).sum()) / judged["count"].sum()
+    words, members = judged["count"].sum(), judged["member_words"].sum()
+    constant = max(members, words - members) / words
     columns = {"recognition": "share", "different": "count", "length": "group"}
     claim = pooled(
         f"{{}} of the verdicts are right {where} the training window",

@@ -14,7 +14,6 @@ from analyses.words import ANALYSIS_SEED
 from interp.training.curvature import Loss, Weights
 from models.base import LanguageModel
 from models.languages import Words
-from models.languages.corpus import too_few_lines
 from models.objectives.base import Batch
 from models.runs.run import Run
 
@@ -39,18 +38,12 @@ class HeldOut:
     def of(cls, run: Run, count: int = WORDS, seed: int = 0) -> HeldOut:
         """Lengths and membership are drawn as in training, from a stream of random numbers of its
         own. Short words are few: training may have drawn the same ones.
-
-        Raises:
-            UserError: a corpus is too small to have such words.
         """
         rng = np.random.default_rng([ANALYSIS_SEED, seed])
         language, config, taught = run.language, run.config, run.objective
         label = True if taught.members_alone else None
         lengths = language.lengths(config.max_n)
-        try:
-            drawn = language.sample(rng, count, lengths, label, "test", config.spread).words
-        except LookupError:
-            raise too_few_lines(language, "test") from None
+        drawn = language.sample(rng, count, lengths, label, "test", config.spread).words
         words = taught.prepared(drawn, language.vocabulary, rng)
         batch = taught.batch(language, words, config.model.readout)
         return cls(words, batch, lambda logits: taught.loss(logits, batch))

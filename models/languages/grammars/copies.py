@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from models.languages.repairs import MOST_REPAIRS
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 
-def copying(symbols: Sequence[str], between: str = "", in_order: bool = False) -> tuple[str, ...]:
+def copying(symbols: Sequence[str], between: str = "") -> tuple[str, ...]:
     """Rules of which none makes a row shorter, for words that are followed by their copy.
 
     Each symbol brings its copy X, that of the last symbol is the end Y. Copies walk to the end,
@@ -21,19 +21,38 @@ def copying(symbols: Sequence[str], between: str = "", in_order: bool = False) -
 
     Args:
         between: a symbol between the word and its copy.
-        in_order: whether the copies are sorted by the order of the symbols.
     """
     pairs = list(enumerate(symbols))
-    rules = [f"S -> {s!r} X{i} T" for i, s in pairs] + [f"S -> {s!r} Y{i}" for i, s in pairs]
-    rules += [f"T -> {s!r} X{i} T" for i, s in pairs] + [f"T -> {s!r} Y{i}" for i, s in pairs]
-    rules += [f"X{i} {s!r} -> {s!r} X{i}" for i, _ in pairs for s in symbols]
-    for (i, _), (j, s) in product(pairs, repeat=2):
-        if i <= j or not in_order:
-            rules.append(f"X{i} Y{j} -> Y{i} {s!r}")
-        else:
-            rules += [f"X{i} Y{j} -> X{j} Y{i}", f"X{i} X{j} -> X{j} X{i}"]
+    behind = [f"X{i} Y{j} -> Y{i} {s!r}" for i, _ in pairs for j, s in pairs]
     middle = f"{between!r} " if between else ""
-    return (*rules, *(f"Y{i} -> {middle}{s!r}" for i, s in pairs))
+    return (*_brought(symbols), *behind, *(f"Y{i} -> {middle}{s!r}" for i, s in pairs))
+
+
+def sorting(symbols: Sequence[str], between: str) -> tuple[str, ...]:
+    """Rules of which none makes a row shorter, for words that are followed by their symbols in
+    order.
+
+    Copies walk to the end Y, as in ``copying``. There the smaller one stays, and the other goes
+    behind as Z, where all are sorted. Then they are spelled from left to right: C is the next, and
+    passes on to none that is smaller, so a row that is not sorted is never spelled to its end.
+    """
+    pairs, middle = list(enumerate(symbols)), repr(between)
+    rules = list(_brought(symbols))
+    for (i, a), (j, _) in product(pairs, repeat=2):
+        rules.append(f"X{i} Y{j} -> Y{min(i, j)} Z{max(i, j)}")
+        if i > j:
+            rules.append(f"Z{i} Z{j} -> Z{j} Z{i}")
+        else:
+            rules += [f"Y{i} Z{j} -> {middle} {a!r} C{j}", f"C{i} Z{j} -> {a!r} C{j}"]
+    ends = ((f"Y{i} -> {middle} {a!r}", f"C{i} -> {a!r}") for i, a in pairs)
+    return (*rules, *chain.from_iterable(ends))
+
+
+def _brought(symbols: Sequence[str]) -> Iterator[str]:
+    """Rules of a word whose symbols bring their copies X, which walk to the copy Y of the last."""
+    for left, (i, s) in product("ST", enumerate(symbols)):
+        yield from (f"{left} -> {s!r} X{i} T", f"{left} -> {s!r} Y{i}")
+    yield from (f"X{i} {s!r} -> {s!r} X{i}" for i in range(len(symbols)) for s in symbols)
 
 
 class CopyLanguage(DrawnLanguage):

@@ -66,7 +66,8 @@ def read(text: str) -> Grammar:
         if line.startswith("|") and left:
             sides = [left, line[1:]]
         if len(sides) < 2:
-            raise UserError(f"line {number}: there is no arrow: {WRITE}")
+            none = ", and = is none" if "=" in line else ""
+            raise UserError(f"line {number}: there is no arrow{none}: {WRITE}")
         left = sides[0].strip()
         if not TOKENS[1].fullmatch(left) or left[0] in "|['\"":
             raise UserError(f"line {number}: {left!r} is no nonterminal: {WRITE}")
