@@ -54,6 +54,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
 from models.model_config import ModelConfig
+from models.reading import read_bytes
 from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import RUN_FILE, Run, run_name
 from models.training.recipes import recipe
@@ -98,7 +99,8 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     corpus = LabelledCorpus(options.name, labels, words)  # what it refuses leaves no folder behind
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):
-        if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
+        lines = folder / LINES
+        if lines.exists() and read_bytes(lines, "remove it") != content:
             raise UserError(
                 f"{folder} was made of other lines, or for the other label: choose another name "
                 "with --name, or another folder with --out"
@@ -106,10 +108,10 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
         before: dict[str, Any] = {}
         with suppress(UserError):  # a damaged record is written anew
             before = kept(options.out, options.name) or {}
-        if before.get("notes") and options.lines.resolve() == (folder / LINES).resolve():
+        if before.get("notes") and options.lines.resolve() == lines.resolve():
             notes = before["notes"]  # these lines are prepared already
         _check_runs(options, corpus, content)
-        write_bytes(folder / LINES, content)
+        write_bytes(lines, content)
         # A finished record stays until the new one is finished, too.
         follow = before.get("status") != "finished"
         return _discover(options, folder, corpus, notes, progress, follow)

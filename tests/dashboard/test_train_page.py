@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -211,6 +212,15 @@ def test_what_waits_is_forgotten_when_it_is_stopped(folder: Path, started: list[
         process.ended = True
     processes._works().start()
     assert len(started) == processes.AT_ONCE
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
+def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(
+    folder: Path, started: list[Process]
+) -> None:
+    os.mkfifo(folder / "log")
+    processes.begin(folder / "anbn-s0", ["train"], folder / "log")
+    assert (folder / "log").is_file()
 
 
 def test_a_taken_name_is_not_begun(folder: Path, started: list[Process]) -> None:
