@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -106,8 +105,13 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
                 "with --name, or another folder with --out"
             )
         before: dict[str, Any] = {}
-        with suppress(UserError):  # a damaged record is written anew
+        try:
             before = kept(options.out, options.name) or {}
+        except UserError:  # a damaged record of the lab, which has its lines, is written anew
+            if not lines.exists():
+                raise UserError(
+                    f"{folder} is not of the lab: choose another name with --name"
+                ) from None
         if before.get("notes") and options.lines.resolve() == lines.resolve():
             notes = before["notes"]  # these lines are prepared already
         _check_runs(options, corpus, content)

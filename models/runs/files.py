@@ -17,6 +17,7 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
+from models.reading import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
@@ -49,6 +50,18 @@ def write_bytes(path: Path, content: bytes) -> None:
         finally:
             with suppress(OSError):
                 beside.unlink()
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """Writes a file that is written no other way: one with another content is not replaced.
+
+    Raises:
+        UserError: such a one is there; or as ``write_bytes``.
+    """
+    instead = "choose another folder, or move it away"
+    if path.exists() and read_bytes(path, instead) != content:
+        raise UserError(f"{path} holds something else than is to be written: {instead}")
+    write_bytes(path, content)
 
 
 def append_bytes(path: Path, content: bytes) -> None:

@@ -362,6 +362,15 @@ def test_a_run_of_other_settings_in_the_way_is_told_before_anything_is_written(
     assert sorted(tmp_path.iterdir()) == [run.path, path]
 
 
+def test_a_record_that_is_not_of_the_lab_stays(tmp_path: Path) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(40))
+    record = tmp_path / FOLDER / "lines" / RECORD
+    write_json(record, {"mine": 1})
+    with pytest.raises(UserError, match="lines is not of the lab: choose another name with --name"):
+        discover(Discover(path, tmp_path))
+    assert read_json(record) == {"mine": 1}
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
 def test_lines_that_are_no_plain_file_are_not_waited_for(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(40))

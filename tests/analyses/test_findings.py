@@ -232,6 +232,15 @@ def test_what_is_no_plain_file_is_not_waited_for(
     assert "pipe.md is not a plain file: put a file of text" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["far.md", "far.svg"])
+def test_what_the_lab_has_not_written_is_not_replaced(docs: Path, name: str) -> None:
+    file = docs / pages.PAGES / name
+    file.write_text("<h1>mine</h1>")
+    with pytest.raises(UserError, match=f"{name} is not of the lab"):
+        pages.write(docs, "far")
+    assert file.read_text() == "<h1>mine</h1>"
+
+
 def test_a_picture_that_is_gone(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (docs / pages.PAGES / "far.svg").unlink()
     assert stale(docs, capsys).endswith("far.svg is missing: run `lab report`")

@@ -24,6 +24,7 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from analyses.answers import render
+from analyses.options.shared import check_replaced
 from analyses.options.studies import Size
 from analyses.studies.findings import parts
 from analyses.studies.findings.claims import CURE, claims, unbacked
@@ -37,7 +38,8 @@ PAGES = Path("pages") / "findings"
 BY_HAND = TEMPLATES / "by-hand.txt"
 """Pages whose figures were written down before tables were kept, one in a line. The list may only
 grow shorter."""
-MARK = "<!-- Written by `lab report` from docs/findings/{name}.md: change that, not this. -->"
+WRITTEN = "<!-- Written by `lab report` "
+MARK = WRITTEN + "from docs/findings/{name}.md: change that, not this. -->"
 
 USED = re.compile(r"table\([\"']([\w-]+)[\"']\)")
 FIGURE = re.compile(r"(?<![\w.,^-])(\d[\d,]*\.\d+%?|\d[\d,]*%|\d[\d,]* of (?:the )?\d[\d,]*)(?!\w)")
@@ -119,12 +121,17 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
 
 
 def write(docs: Path, name: str) -> Path:
-    """Writes a page with its pictures. Raises UserError as ``_written``."""
+    """Writes a page with its pictures. Raises UserError as ``_written``, and where a page or a
+    picture is in the way that the lab has not written."""
+    path = docs / PAGES / f"{name}.md"
+    if path.exists() and not read_text(path, "move it away").startswith(WRITTEN):
+        raise UserError(f"{path} is not of the lab: move it away, or rename its template")
     text, charts = _written(docs, name)
+    for file in charts:
+        check_replaced(docs / PAGES / file)
     pictures = {file: render(figure, "svg") for file, figure in charts.items()}
     for file, content in pictures.items():
         write_bytes(docs / PAGES / file, content)
-    path = docs / PAGES / f"{name}.md"
     write_bytes(path, text.encode())
     return path
 
