@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -202,9 +203,17 @@ def sweep(folder: Path, age: float = OLD) -> None:
 def _is_ours(entry: Path) -> bool:
     """Is it half written, or the lock of what stands beside it?"""
     if entry.suffix == ".lock":
-        named = entry.with_name(entry.name[1 : -len(".lock")])
-        return entry.is_file() and not entry.stat().st_size and named.exists()
+        return not _is_no_lock(entry) and entry.with_name(entry.name[1 : -len(".lock")]).exists()
     return PARTIAL.fullmatch(entry.name) is not None
+
+
+def _is_no_lock(entry: Path) -> bool:
+    """Is it no empty file, as locks are? Somebody else has put it there then."""
+    try:
+        status = entry.stat()
+    except OSError:  # there is none, or it was given back just now
+        return False
+    return not stat.S_ISREG(status.st_mode) or status.st_size > 0
 
 
 def _partial_name(path: Path) -> Path:
@@ -240,9 +249,12 @@ def locked(path: Path) -> Iterator[None]:
     that holds it ends, however it ends.
 
     Raises:
-        UserError: the lock cannot be written, or the file system knows no locks.
+        UserError: the lock cannot be written, or the file system knows no locks; or what bears its
+            name is none.
     """
     beside = _lock_of(path)
+    if _is_no_lock(beside):
+        raise UserError(f"{beside} is in the way of a lock: move it away")
     # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with making(beside.parent):
@@ -257,10 +269,11 @@ def locked(path: Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Does somebody hold the lock of a folder now: another process, or a thread of this one?
 
-    If nobody does, its file is removed. A lock that this process may not open counts as held.
+    If nobody does, its file is removed. A lock that this process may not open counts as held; what
+    only bears its name stays.
     """
     beside = _lock_of(path)
-    if not beside.exists():
+    if not beside.exists() or _is_no_lock(beside):
         return False
     lock = FileLock(beside, fallback_to_soft=False)
     try:

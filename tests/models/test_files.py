@@ -305,6 +305,19 @@ def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
         assert found == [".held.lock", ".young.lock", "another", "killed"]
 
 
+def test_what_only_bears_the_name_of_a_lock_stays(tmp_path: Path) -> None:
+    (tmp_path / ".file.lock").write_text("precious")
+    (tmp_path / ".folder.lock").mkdir()
+    for name in ("file", "folder"):
+        assert not is_locked(tmp_path / name)
+        with (
+            pytest.raises(UserError, match=rf"\.{name}\.lock is in the way of a lock: move it away"),
+            locked(tmp_path / name),
+        ):
+            pytest.fail("it is locked")
+    assert (tmp_path / ".file.lock").read_text() == "precious"
+
+
 def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A training that is killed meanwhile leaves no half one."""
 
