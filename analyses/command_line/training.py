@@ -19,7 +19,7 @@ from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.learnt import corpus_of
-from models.runs.run import Run, run_name
+from models.runs.run import Run, check_new, run_name
 from models.training.recipes import recipes_of
 from models.training.trainer import choose_device
 from models.training.writer import validation_sample
@@ -100,7 +100,10 @@ def train(options: Train) -> None:
     config = options.config
     choose_device(options.device)
     _check_corpus(options.corpus, config)
-    _go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+    path = options.out / run_name(config)
+    check_new(path)  # whoever trains it now is not waited for
+    with locked(path):
+        _go(Run.create(path, config, options.corpus), options.device)
 
 
 def _check_corpus(path: Path | None, config: TrainConfig) -> None:
@@ -119,7 +122,9 @@ def finetune(options: Finetune) -> None:
     choose_device(options.device)
     _check_corpus(options.corpus, config)
     path = options.out / run_name(config)
-    _go(Run.create(path, config, options.corpus, parent), options.device)
+    check_new(path)
+    with locked(path):
+        _go(Run.create(path, config, options.corpus, parent), options.device)
 
 
 def resume(options: Resume) -> None:
@@ -130,11 +135,12 @@ def resume(options: Resume) -> None:
         return
     if read_plan(run.path) is not None:
         raise UserError(f"{run.path} was planted, not trained: remove it, and plant it again")
-    _go(run, options.device)
+    with locked(run.path):
+        _go(run, options.device)
 
 
 def _go(run: Run, device: str) -> None:
-    """Trains under a progress bar and says how it ended."""
+    """Trains under a progress bar and says how it ended. The caller holds the run's lock."""
     with progress_bar(run.name) as report:
 
         def progress(step: int, loss: float | None) -> None:
@@ -142,8 +148,7 @@ def _go(run: Run, device: str) -> None:
             report(step, run.config.steps, title)
 
         try:
-            with locked(run.path):
-                finish(run, device, progress)
+            finish(run, device, progress)
         except KeyboardInterrupt:
             ERR.print(f"go on with `{lab('resume', run.path)}`")
             raise
