@@ -371,7 +371,7 @@ def find_runs(folder: Path) -> list[Path]:
 def _may_be_run(path: Path) -> bool:
     """Does a folder hold a run, as far as can be seen?"""
     closed = path.is_dir() and not os.access(path, os.X_OK)
-    return closed or os.path.exists(path / RUN_FILE)
+    return closed or os.path.lexists(path / RUN_FILE)  # who opens a link to nothing is told so
 
 
 def check_new(path: Path) -> None:
