@@ -25,7 +25,7 @@ from models.families import FAMILIES
 from models.languages import FormalLanguage, RegularLanguage, language
 from models.objectives import OBJECTIVES, objective
 from models.runs.files import locked
-from models.runs.run import Run, find_runs
+from models.runs.run import RUN_FILE, Run, find_runs
 
 PAGE = 'from dashboard.pages import pages\npages()["{page}"].draw()'
 
@@ -228,6 +228,14 @@ def test_a_taken_name_is_not_begun(folder: Path, started: list[Process]) -> None
     page = opened()
     assert "There is a run named anbn-s0 already" in said(page)
     assert next(each for each in page.button if each.label == "Train").disabled
+
+
+def test_a_damaged_run_hides_no_training(folder: Path, started: list[Process]) -> None:
+    interrupted(folder)
+    (interrupted(folder, "anbn-s1").path / RUN_FILE).write_text("")
+    page = opened()
+    assert "**anbn-s0**" in said(page)
+    assert not page.error
 
 
 def test_an_interrupted_run_says_so_and_goes_on(folder: Path, started: list[Process]) -> None:
