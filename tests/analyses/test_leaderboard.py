@@ -57,7 +57,9 @@ def test_a_page_of_another_is_told_before_anything_is_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "leaderboard.html").write_text("<h1>mine</h1>")
-    assert main(["sweep", "leaderboard", "dieren-gaps", *SMALL, *ALONE, "--out", str(tmp_path)]) == 2
+    assert (
+        main(["sweep", "leaderboard", "dieren-gaps", *SMALL, *ALONE, "--out", str(tmp_path)]) == 2
+    )
     assert "leaderboard.html is not of the lab" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["leaderboard.html"]
 

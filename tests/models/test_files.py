@@ -311,7 +311,9 @@ def test_what_only_bears_the_name_of_a_lock_stays(tmp_path: Path) -> None:
     for name in ("file", "folder"):
         assert not is_locked(tmp_path / name)
         with (
-            pytest.raises(UserError, match=rf"\.{name}\.lock is in the way of a lock: move it away"),
+            pytest.raises(
+                UserError, match=rf"\.{name}\.lock is in the way of a lock: move it away"
+            ),
             locked(tmp_path / name),
         ):
             pytest.fail("it is locked")
