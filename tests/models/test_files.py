@@ -105,6 +105,15 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(
     assert steps == [line["step"] for line in trained.metrics()]
 
 
+def test_a_training_that_begins_again_on_a_full_disk_keeps_its_checkpoints(trained: Run) -> None:
+    (trained.path / STATE).unlink()
+    trained.update(status="training")
+    before = trained.steps()
+    with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+        train(trained, device="cpu")
+    assert trained.steps() == before
+
+
 @pytest.mark.parametrize("below", ["", "deep", "deep/deeper"])
 def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
     """Below a file there is no folder, for root neither."""
