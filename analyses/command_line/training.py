@@ -19,7 +19,7 @@ from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.learnt import corpus_of
-from models.runs.run import Run, check_new, run_name
+from models.runs.run import Run, run_name
 from models.training.recipes import recipes_of
 from models.training.trainer import choose_device
 from models.training.writer import validation_sample
@@ -96,14 +96,24 @@ def _one_language(options: Languages) -> None:
 
 
 def train(options: Train) -> None:
-    """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
+    """Train a language or a corpus."""
+    _begin(options)
+
+
+def finetune(options: Finetune) -> None:
+    """Train from the weights of another run."""
+    _begin(options, Run(options.start))
+
+
+def _begin(options: Train, parent: Run | None = None) -> None:
+    """Makes a run and trains it. Whatever must be refused is refused before a folder is made."""
     config = options.config
     choose_device(options.device)
     _check_corpus(options.corpus, config)
     path = options.out / run_name(config)
-    check_new(path)  # whoever trains it now is not waited for
+    Run.check_new(path)  # whoever trains it now is not waited for
     with locked(path):
-        _go(Run.create(path, config, options.corpus), options.device)
+        _go(Run.create(path, config, options.corpus, parent), options.device)
 
 
 def _check_corpus(path: Path | None, config: TrainConfig) -> None:
@@ -114,17 +124,6 @@ def _check_corpus(path: Path | None, config: TrainConfig) -> None:
     validation_sample(corpus, config)
     if isinstance(corpus, LabelledCorpus) and corpus.shape:
         OUT.print(f"{path}: {corpus.shape}", markup=False, soft_wrap=True)
-
-
-def finetune(options: Finetune) -> None:
-    """Train from the weights of another run."""
-    config, parent = options.config, Run(options.start)
-    choose_device(options.device)
-    _check_corpus(options.corpus, config)
-    path = options.out / run_name(config)
-    check_new(path)
-    with locked(path):
-        _go(Run.create(path, config, options.corpus, parent), options.device)
 
 
 def resume(options: Resume) -> None:

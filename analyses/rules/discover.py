@@ -109,9 +109,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
             before = kept(options.out, options.name) or {}
         except UserError:  # a damaged record of the lab, which has its lines, is written anew
             if not lines.exists():
-                raise UserError(
-                    f"{folder} is not of the lab: choose another name with --name"
-                ) from None
+                raise UserError(f"{folder} is not of the lab: choose another --name") from None
         if before.get("notes") and options.lines.resolve() == lines.resolve():
             notes = before["notes"]  # these lines are prepared already
         _check_runs(options, corpus, content)

@@ -47,7 +47,7 @@ from interp.automata.rule_search import rule_of, same
 from models.config import Device
 from models.errors import UserError
 from models.languages import LabelledCorpus, RegularLanguage
-from models.runs.files import write_once
+from models.runs.files import write_bytes
 from models.runs.run import run_name
 
 SHORT, LONG = range(20, 30), range(31, 51)
@@ -257,7 +257,7 @@ def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
     lines, corpus = folder / "lines.tsv", draw.corpus
     names = np.where(corpus.line_labels, corpus.positive, corpus.negative).tolist()
     words = corpus.sides("train", "validation", "test")[0]
-    write_once(lines, as_tsv(names, words).encode())
+    write_bytes(lines, as_tsv(names, words).encode(), once=True)
     config = lstm_configuration(Discover(lines, folder), corpus)
     begun = time.process_time()
     run = trained(folder / run_name(config), config, lines, device)

@@ -39,7 +39,7 @@ from interp.statistics import wilson
 from models.config import Device
 from models.languages import DUTCH, RegularLanguage, language
 from models.languages.disfluencies import disfluent, fillers_of
-from models.runs.files import write_once
+from models.runs.files import write_bytes
 from models.training.trainer import choose_device
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
@@ -267,7 +267,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()
     lines = folder / "lines.tsv"
-    write_once(lines, as_tsv(labels, words).encode())
+    write_bytes(lines, as_tsv(labels, words).encode(), once=True)
     options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
     # What a study finds must not hang on the speed of the machine.
     record = discover(replace(options, minutes=MOST_MINUTES))

@@ -45,7 +45,7 @@ from models.base import LanguageModel
 from models.config import TrainConfig
 from models.errors import UserError
 from models.plants.plant import plant, write
-from models.runs.files import write_once
+from models.runs.files import write_bytes
 from models.runs.run import Run
 from models.training.recipes import recipe
 
@@ -71,7 +71,7 @@ def _coin(run: Run) -> LanguageModel:
     }
     file = _beside(run, "coin-lines").with_suffix(".tsv")
     text = "".join(f"{label}\t{' '.join(line)}\n" for line, label in sorted(lines.items()))
-    write_once(file, text.encode())
+    write_bytes(file, text.encode(), once=True)
     config = replace(run.config, language=file.stem)
     return trained(_beside(run, "coin-training"), config, file).model()
 

@@ -22,6 +22,8 @@ from models.reading import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
+ELSEWHERE = "choose another folder, or move it away"
+"""The cure for a file that is in the way."""
 PARTIAL = re.compile(r"\.(.*)\.[0-9a-f]{32}\.partial", re.DOTALL)
 """The name of what is half written."""
 
@@ -35,12 +37,18 @@ def _writing(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path} ({told(error)}): {cure(error)}") from None
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, once: bool = False) -> None:
     """Replaces the file at once; a reader sees the old content or the new, never a part.
 
+    Args:
+        once: whether this content is the only one that the file ever has: another is not replaced.
+
     Raises:
-        UserError: the folder cannot be written or the disk is full; the old file is untouched.
+        UserError: the folder cannot be written or the disk is full, or another content is not
+            replaced; the old file is untouched.
     """
+    if once and path.exists() and read_bytes(path, ELSEWHERE) != content:
+        raise UserError(f"{path} holds something else than is to be written: {ELSEWHERE}")
     path = Path(os.path.realpath(path))  # what a link leads to is written, and the link stays
     beside = _partial_name(path)
     with _writing(path), making(path.parent):
@@ -51,18 +59,6 @@ def write_bytes(path: Path, content: bytes) -> None:
         finally:
             with suppress(OSError):
                 beside.unlink()
-
-
-def write_once(path: Path, content: bytes) -> None:
-    """Writes a file that is written no other way: one with another content is not replaced.
-
-    Raises:
-        UserError: such a one is there; or as ``write_bytes``.
-    """
-    instead = "choose another folder, or move it away"
-    if path.exists() and read_bytes(path, instead) != content:
-        raise UserError(f"{path} holds something else than is to be written: {instead}")
-    write_bytes(path, content)
 
 
 def append_bytes(path: Path, content: bytes) -> None:

@@ -113,7 +113,7 @@ class Run:
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
         """
-        check_new(path)
+        cls.check_new(path)
         files = dict(beside or {})
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
@@ -167,6 +167,18 @@ class Run:
         if not make_folder(path, files):  # another process was faster
             raise _exists(path)
         return cls(path)
+
+    @staticmethod
+    def check_new(path: Path) -> None:
+        """Raises UserError where no run can be made: its folder exists, or no list would show
+        it."""
+        if path.name.startswith("."):
+            raise UserError(
+                f"a run named {path.name} would be in no list, as its name begins with a dot: "
+                "rename the file of lines"
+            )
+        if path.exists():
+            raise _exists(path)
 
     def __repr__(self) -> str:
         return f"Run({self.name!r})"
@@ -372,17 +384,6 @@ def _may_be_run(path: Path) -> bool:
     """Does a folder hold a run, as far as can be seen?"""
     closed = path.is_dir() and not os.access(path, os.X_OK)
     return closed or os.path.lexists(path / RUN_FILE)  # who opens a link to nothing is told so
-
-
-def check_new(path: Path) -> None:
-    """Raises UserError where no run can be made: its folder exists, or no list would show it."""
-    if path.name.startswith("."):
-        raise UserError(
-            f"a run named {path.name} would be in no list, as its name begins with a dot: "
-            "rename the file of lines"
-        )
-    if path.exists():
-        raise _exists(path)
 
 
 def _exists(path: Path) -> UserError:

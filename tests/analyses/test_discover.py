@@ -366,7 +366,7 @@ def test_a_record_that_is_not_of_the_lab_stays(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(40))
     record = tmp_path / FOLDER / "lines" / RECORD
     write_json(record, {"mine": 1})
-    with pytest.raises(UserError, match="lines is not of the lab: choose another name with --name"):
+    with pytest.raises(UserError, match="lines is not of the lab: choose another --name"):
         discover(Discover(path, tmp_path))
     assert read_json(record) == {"mine": 1}
 

@@ -33,8 +33,7 @@ def claims(docs: Path) -> pd.DataFrame:
     """The rows of the list of claims, all text; none without the list."""
     if not (docs / CLAIMS).exists():
         return pd.DataFrame(columns=COLUMNS)
-    text = read_text(docs / CLAIMS, CURE)
-    return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
+    return pd.read_csv(StringIO(read_text(docs / CLAIMS, CURE)), dtype=str, keep_default_na=False)
 
 
 def published(docs: Path) -> Iterator[tuple[str, str]]:
