@@ -15,7 +15,6 @@ import hashlib
 import io
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -33,6 +32,8 @@ from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
 RESULTS = "results"
+MOST_BYTES = 2**30
+"""The most bytes of a table. It is compressed, and is read as a whole."""
 TRIES = 100
 """Tries of a reader, who looks again when answers were renewed meanwhile."""
 
@@ -89,7 +90,7 @@ class Kept:
         """
         file = self.folder / f"{self.record.analysis}.parquet"
         try:
-            content = read_bytes(file, _cure_of(self.folder), sys.maxsize)
+            content = read_bytes(file, _cure_of(self.folder), MOST_BYTES)
         except UserError:
             if not file.exists():
                 raise FileNotFoundError(file) from None

@@ -95,7 +95,7 @@ def _of_places(
     low, high = (float(np.clip(best + end, 0, 1)) for end in ends)
     known = np.isfinite(low)
     return Knowledge(
-        f"answers to \"{objective.asks}\" at a place",
+        f'answers to "{objective.asks}" at a place',
         right,
         low if known else None,
         high if known else None,

@@ -54,6 +54,7 @@ class Works:
             waiting = [work for work in self.of.values() if work.process is None]
             for work in waiting[: max(0, AT_ONCE - running)]:
                 command = [sys.executable, "-m", "analyses.command_line", *work.words]
+                work.log.unlink(missing_ok=True)  # to write to a pipe might wait for ever
                 with work.log.open("wb") as file:
                     work.process = Popen(command, stdout=file, stderr=file)
                 threading.Thread(target=self._after, args=(work.process,), daemon=True).start()

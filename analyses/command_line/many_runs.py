@@ -8,6 +8,7 @@ from analyses.answers import Answer, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.options.commands import Seeds
+from analyses.options.shared import check_replaced, marked
 from analyses.options.studies import FewLabels, Leaderboard, Sweep
 from analyses.questions.words.explanations import replacement_in_words
 from analyses.questions.words.leaderboard import MEMBERSHIPS
@@ -139,10 +140,12 @@ def _estimate(options: Sweep) -> None:
 
 def _leaderboard(options: Leaderboard) -> None:
     """Every explanation method on many models, scored against the truth."""
+    page = options.out / "leaderboard.html"
+    check_replaced(page)
     with progress_bar("leaderboard") as report:
         result = leaderboards.leaderboard(options, report)
-    page = options.out / "leaderboard.html"
-    write_bytes(page, report_of(result, leaderboards.first_words(options)).encode())
+    content = report_of(result, leaderboards.first_words(options)).encode()
+    write_bytes(page, marked(content, "html"))
     if shown(options, result.table, as_json(result)):
         return
     OUT.print(leaderboards.QUESTION)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 from analyses.command_line.arguments import productions
@@ -93,27 +91,26 @@ def _one_language(options: Languages) -> None:
 
 
 def train(options: Train) -> None:
-    """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
-    config = options.config
-    choose_device(options.device)
-    run = Run.create(options.out / run_name(config), config, options.corpus)
-    _print_shape(options.corpus, run)
-    _go(run, options.device)
+    """Train a language or a corpus."""
+    _begin(options)
 
 
 def finetune(options: Finetune) -> None:
     """Train from the weights of another run."""
-    config, parent = options.config, Run(options.start)
+    _begin(options, Run(options.start))
+
+
+def _begin(options: Train, parent: Run | None = None) -> None:
+    """Makes a run and trains it. Whatever must be refused is refused before a folder is made."""
+    config = options.config
     choose_device(options.device)
-    run = Run.create(options.out / run_name(config), config, options.corpus, parent)
-    _print_shape(options.corpus, run)
-    _go(run, options.device)
-
-
-def _print_shape(path: Path | None, run: Run) -> None:
-    """Says what a file of lines was taken for."""
-    if isinstance(run.language, LabelledCorpus) and run.language.shape:
-        OUT.print(f"{path}: {run.language.shape}", markup=False, soft_wrap=True)
+    path = options.out / run_name(config)
+    Run.check_new(path)  # whoever trains it now is not waited for
+    with locked(path):
+        run = Run.create(path, config, options.corpus, parent)
+        if isinstance(run.language, LabelledCorpus) and run.language.shape:
+            OUT.print(f"{options.corpus}: {run.language.shape}", markup=False, soft_wrap=True)
+        _go(run, options.device)
 
 
 def resume(options: Resume) -> None:
@@ -124,11 +121,12 @@ def resume(options: Resume) -> None:
         return
     if read_plan(run.path) is not None:
         raise UserError(f"{run.path} was planted, not trained: remove it, and plant it again")
-    _go(run, options.device)
+    with locked(run.path):
+        _go(run, options.device)
 
 
 def _go(run: Run, device: str) -> None:
-    """Trains under a progress bar and says how it ended."""
+    """Trains under a progress bar and says how it ended. The caller holds the run's lock."""
     with progress_bar(run.name) as report:
 
         def progress(step: int, loss: float | None) -> None:
@@ -136,8 +134,7 @@ def _go(run: Run, device: str) -> None:
             report(step, run.config.steps, title)
 
         try:
-            with locked(run.path):
-                finish(run, device, progress)
+            finish(run, device, progress)
         except KeyboardInterrupt:
             ERR.print(f"go on with `{lab('resume', run.path)}`")
             raise

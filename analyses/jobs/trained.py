@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.config import TrainConfig
 from models.errors import UserError
+from models.reading import read_bytes
 from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
 from models.training.loop import train
@@ -69,7 +70,7 @@ def _held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterat
     """The run of a configuration, a new one if there is none; locked, so nobody else trains it."""
     with locked(path):
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
-        check_same(run, config, corpus.read_bytes() if corpus else None)
+        check_same(run, config, read_bytes(corpus, "check the path") if corpus else None)
         yield run
 
 

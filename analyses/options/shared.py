@@ -35,18 +35,19 @@ def check_languages(names: Sequence[str]) -> None:
 PICTURES = ("html", "svg", "png")
 """The kinds of pictures and pages, by the ending of a file's name."""
 MARK = b"Structure Lab"
-"""Stands near the beginning of every picture and page of the lab."""
+"""The name in the mark of every picture and page of the lab."""
+COMMENT, CHUNK = b"<!-- " + MARK + b" -->", b"tEXtSoftware\0" + MARK
+"""The marks near the beginning: of HTML and SVG, and of PNG. Nobody writes them by hand."""
 
 
 def marked(content: bytes, suffix: str) -> bytes:
     """A picture or a page with the lab's mark, where no reader of it shows it."""
     if suffix == "png":  # after the header, a chunk of text: its length, name, text and checksum
-        chunk = b"tEXtSoftware\0" + MARK
-        sizes = len(chunk) - 4, zlib.crc32(chunk)
+        sizes = len(CHUNK) - 4, zlib.crc32(CHUNK)
         begin, end = (struct.pack(">I", size) for size in sizes)
-        return content[:33] + begin + chunk + end + content[33:]
+        return content[:33] + begin + CHUNK + end + content[33:]
     first, tag, rest = content.partition(b">")
-    return first + tag + b"<!-- " + MARK + b" -->" + rest
+    return first + tag + COMMENT + rest
 
 
 def check_picture(file: Path) -> None:
@@ -68,7 +69,7 @@ def check_replaced(file: Path) -> None:
         return
     except OSError as error:
         raise UserError(f"{file} cannot be read ({told(error)}): choose another name") from None
-    if begins and MARK not in begins:
+    if begins and COMMENT not in begins and CHUNK not in begins:
         raise UserError(f"{file} is not of the lab: choose another name, or remove it")
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -54,6 +53,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
 from models.model_config import ModelConfig
+from models.reading import read_bytes
 from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import RUN_FILE, Run, run_name
 from models.training.recipes import recipe
@@ -98,18 +98,22 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     corpus = LabelledCorpus(options.name, labels, words)  # what it refuses leaves no folder behind
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):
-        if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
+        lines = folder / LINES
+        if lines.exists() and read_bytes(lines, "remove it") != content:
             raise UserError(
                 f"{folder} was made of other lines, or for the other label: choose another name "
                 "with --name, or another folder with --out"
             )
         before: dict[str, Any] = {}
-        with suppress(UserError):  # a damaged record is written anew
+        try:
             before = kept(options.out, options.name) or {}
-        if before.get("notes") and options.lines.resolve() == (folder / LINES).resolve():
+        except UserError:  # a damaged record of the lab, which has its lines, is written anew
+            if not lines.exists():
+                raise UserError(f"{folder} is not of the lab: choose another --name") from None
+        if before.get("notes") and options.lines.resolve() == lines.resolve():
             notes = before["notes"]  # these lines are prepared already
         _check_runs(options, corpus, content)
-        write_bytes(folder / LINES, content)
+        write_bytes(lines, content)
         # A finished record stays until the new one is finished, too.
         follow = before.get("status") != "finished"
         return _discover(options, folder, corpus, notes, progress, follow)

@@ -257,7 +257,7 @@ def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
     lines, corpus = folder / "lines.tsv", draw.corpus
     names = np.where(corpus.line_labels, corpus.positive, corpus.negative).tolist()
     words = corpus.sides("train", "validation", "test")[0]
-    write_bytes(lines, as_tsv(names, words).encode())
+    write_bytes(lines, as_tsv(names, words).encode(), once=True)
     config = lstm_configuration(Discover(lines, folder), corpus)
     begun = time.process_time()
     run = trained(folder / run_name(config), config, lines, device)

@@ -266,8 +266,8 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
         return kept.table.to_dict("records")
     choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()
-    write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
     lines = folder / "lines.tsv"
+    write_bytes(lines, as_tsv(labels, words).encode(), once=True)
     options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
     # What a study finds must not hang on the speed of the machine.
     record = discover(replace(options, minutes=MOST_MINUTES))

@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import psutil
+from annotated_types import Interval
+from pydantic import ConfigDict, TypeAdapter
 
 from analyses.scoring.paper import Question, Words, write_network
 from models.transformer.model import HookedTransformer
@@ -38,9 +40,11 @@ class Reply:
         milliseconds: the time that the lens took.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     answer: Any = None
     fault: str = ""
-    calls: int = 0
+    calls: Annotated[int, Interval(ge=0, lt=2**53)] = 0
     milliseconds: float = float("nan")
 
 
@@ -114,7 +118,8 @@ class Door:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # what is not UTF-8 is no reply, either
             cwd=self._folder.name,
             env=environment,
         )
@@ -143,8 +148,8 @@ class Door:
             ended = "closed its replies, and went on" if status is None else f"status {status}"
             return Reply(fault=f"its process ended ({ended})")
         try:
-            return Reply(**json.loads(line))
-        except (TypeError, ValueError):
+            return TypeAdapter(Reply).validate_python(json.loads(line))
+        except (ValueError, RecursionError):
             self._end()
             return Reply(fault="it wrote among the replies of its process")
 

@@ -152,7 +152,7 @@ def as_lists(value: Any) -> Any:
 
 
 def _said(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).encode(errors="replace").decode().split())
     return f"{type(error).__name__}: {text}"[:SHORT] if text else type(error).__name__
 
 

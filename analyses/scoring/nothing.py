@@ -71,7 +71,7 @@ def _coin(run: Run) -> LanguageModel:
     }
     file = _beside(run, "coin-lines").with_suffix(".tsv")
     text = "".join(f"{label}\t{' '.join(line)}\n" for line, label in sorted(lines.items()))
-    write_bytes(file, text.encode())
+    write_bytes(file, text.encode(), once=True)
     config = replace(run.config, language=file.stem)
     return trained(_beside(run, "coin-training"), config, file).model()
 

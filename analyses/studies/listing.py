@@ -39,6 +39,7 @@ def _row(path: Path) -> dict[str, Any]:
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None
         last: Mapping[str, Any] = run.evaluation() or {}
+        record, saved = run.record, max(run.steps(), default=0)
         first: Mapping[str, Any] = next((line for line in metrics if flawless(line)), {})
         return {
             "run": run.name,
@@ -48,7 +49,7 @@ def _row(path: Path) -> dict[str, Any]:
             "seed": run.config.seed,
             "objective": run.config.objective,
             "status": _status(run),
-            "step": last.get("step", 0),
+            "step": last.get("step", record.get("selected_step", record.get("steps", saved))),
             "recognition": last.get("recognition"),
             "exact_to": exact_to if isinstance(exact_to, int) else None,
             "flawless_step": first.get("step"),

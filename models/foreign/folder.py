@@ -53,7 +53,7 @@ INDEX = "model.safetensors.index.json"
 """The file that names the parts of the weights."""
 OF_TOKENIZERS = ("tokenizer.json", "vocab*", "merges*", "*.model")
 """The names of files that tokenizers are read from."""
-READ = (".json", ".safetensors", ".model", ".txt")
+READ = (".json", ".safetensors", ".model", ".txt", ".jinja", ".tokenizer")
 """The endings of all files that a network may be read from."""
 T = TypeVar("T")
 
@@ -169,10 +169,9 @@ def _check_files(folder: Path) -> None:
                         f"{path} names {part!r}, no *.safetensors of this folder: put the file "
                         "back, or save the network anew, with save_pretrained of transformers"
                     )
-    for path in folder.iterdir():
-        if path.suffix in READ:
-            most = sys.maxsize if path.suffix == ".safetensors" else None
-            plain_size(path, "save the network anew, with save_pretrained of transformers", most)
+    for path in _files(folder):
+        most = sys.maxsize if path.suffix == ".safetensors" else None
+        plain_size(path, "save the network anew, with save_pretrained of transformers", most)
     if not parts:
         raise UserError(
             f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
@@ -183,11 +182,16 @@ def _check_files(folder: Path) -> None:
 def _digest(folder: Path) -> str:
     """SHA-256 of all files that a network may be read from."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix in READ:
-            with path.open("rb") as file:
-                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    for path in _files(folder):
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    """All files that a network may be read from."""
+    paths = (*folder.iterdir(), *folder.glob("additional_chat_templates/*"))
+    return sorted(path for path in paths if path.suffix in READ)
 
 
 def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,9 +18,12 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
+from models.reading import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
+ELSEWHERE = "choose another folder, or move it away"
+"""The cure for a file that is in the way."""
 PARTIAL = re.compile(r"\.(.*)\.[0-9a-f]{32}\.partial", re.DOTALL)
 """The name of what is half written."""
 
@@ -33,12 +37,18 @@ def _writing(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path} ({told(error)}): {cure(error)}") from None
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, once: bool = False) -> None:
     """Replaces the file at once; a reader sees the old content or the new, never a part.
 
+    Args:
+        once: whether this content is the only one that the file ever has: another is not replaced.
+
     Raises:
-        UserError: the folder cannot be written or the disk is full; the old file is untouched.
+        UserError: the folder cannot be written or the disk is full, or another content is not
+            replaced; the old file is untouched.
     """
+    if once and path.exists() and read_bytes(path, ELSEWHERE) != content:
+        raise UserError(f"{path} holds something else than is to be written: {ELSEWHERE}")
     path = Path(os.path.realpath(path))  # what a link leads to is written, and the link stays
     beside = _partial_name(path)
     with _writing(path), making(path.parent):
@@ -189,9 +199,17 @@ def sweep(folder: Path, age: float = OLD) -> None:
 def _is_ours(entry: Path) -> bool:
     """Is it half written, or the lock of what stands beside it?"""
     if entry.suffix == ".lock":
-        named = entry.with_name(entry.name[1 : -len(".lock")])
-        return entry.is_file() and not entry.stat().st_size and named.exists()
+        return not _is_no_lock(entry) and entry.with_name(entry.name[1 : -len(".lock")]).exists()
     return PARTIAL.fullmatch(entry.name) is not None
+
+
+def _is_no_lock(entry: Path) -> bool:
+    """Is it no empty file, as locks are? Somebody else has put it there then."""
+    try:
+        status = entry.stat()
+    except OSError:  # there is none, or it was given back just now
+        return False
+    return not stat.S_ISREG(status.st_mode) or status.st_size > 0
 
 
 def _partial_name(path: Path) -> Path:
@@ -227,9 +245,12 @@ def locked(path: Path) -> Iterator[None]:
     that holds it ends, however it ends.
 
     Raises:
-        UserError: the lock cannot be written, or the file system knows no locks.
+        UserError: the lock cannot be written, or the file system knows no locks; or what bears its
+            name is none.
     """
     beside = _lock_of(path)
+    if _is_no_lock(beside):
+        raise UserError(f"{beside} is in the way of a lock: move it away")
     # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with making(beside.parent):
@@ -244,10 +265,11 @@ def locked(path: Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Does somebody hold the lock of a folder now: another process, or a thread of this one?
 
-    If nobody does, its file is removed. A lock that this process may not open counts as held.
+    If nobody does, its file is removed. A lock that this process may not open counts as held; what
+    only bears its name stays.
     """
     beside = _lock_of(path)
-    if not beside.exists():
+    if not beside.exists() or _is_no_lock(beside):
         return False
     lock = FileLock(beside, fallback_to_soft=False)
     try:

@@ -114,13 +114,7 @@ class Run:
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
         """
-        if path.name.startswith("."):
-            raise UserError(
-                f"a run named {path.name} would be in no list, as its name begins with a dot: "
-                "rename the file of lines"
-            )
-        if path.exists():
-            raise _exists(path)
+        cls.check_new(path)
         files = dict(beside or {})
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
@@ -176,6 +170,18 @@ class Run:
         if not make_folder(path, files):  # another process was faster
             raise _exists(path)
         return cls(path)
+
+    @staticmethod
+    def check_new(path: Path) -> None:
+        """Raises UserError where no run can be made: its folder exists, or no list would show
+        it."""
+        if path.name.startswith("."):
+            raise UserError(
+                f"a run named {path.name} would be in no list, as its name begins with a dot: "
+                "rename the file of lines"
+            )
+        if path.exists():
+            raise _exists(path)
 
     def __repr__(self) -> str:
         return f"Run({self.name!r})"
@@ -380,7 +386,7 @@ def find_runs(folder: Path) -> list[Path]:
 def _may_be_run(path: Path) -> bool:
     """Does a folder hold a run, as far as can be seen?"""
     closed = path.is_dir() and not os.access(path, os.X_OK)
-    return closed or os.path.exists(path / RUN_FILE)
+    return closed or os.path.lexists(path / RUN_FILE)  # who opens a link to nothing is told so
 
 
 def _exists(path: Path) -> UserError:

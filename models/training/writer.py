@@ -85,7 +85,8 @@ class RunWriter:
             sweep(folder, age=0.0)  # one process at a time trains a run
         if (run.path / STATE).exists():
             load_state(trainer)
-        run.forget_checkpoints(trainer.step)
+        if trainer.step == 0 or trainer.done:  # the last one may be lost, and the state holds it
+            self._save_checkpoint()
         lines = [line for line in run.metrics() if line["step"] <= trainer.step]
         write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._started = time.monotonic() - (lines[-1]["seconds"] if lines else 0.0)
@@ -95,8 +96,7 @@ class RunWriter:
         self._planned = checkpoint_steps(run.config.steps)
         self.losses: list[float] = []
         run.update(status="training", device=str(trainer.model.device))
-        if trainer.step == 0 or trainer.done:  # the last one may be lost, and the state holds it
-            self._save_checkpoint()
+        run.forget_checkpoints(trainer.step)  # on a full disk they stay: all above is written first
 
     @property
     def evaluates(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -394,6 +395,14 @@ def test_a_foreign_table_and_changed_findings_are_told(run: Run, calls: list[int
     again = Answers(run.path).latest(NAME)
     assert again is not None
     assert consistent(again)
+
+
+def test_a_table_without_an_end_is_not_read(run: Run, calls: list[int]) -> None:
+    found, _ = answer(run, NAME, Asked(3))
+    assert found.folder is not None
+    os.truncate(found.folder / f"{NAME}.parquet", 15 * 2**30)  # takes no room on the disk
+    with pytest.raises(UserError, match=f"far too many .*: remove the folder {found.folder}"):
+        Answers(run.path).latest(NAME)
 
 
 def save_and_load(run: Run, words: int) -> tuple[Answer, Path]:

@@ -152,7 +152,8 @@ def test_damaged_metrics_can_be_removed_as_is_said(trained: Run, name: str) -> N
     else:
         (trained.path / METRICS).unlink()
     assert trained.metrics() == []
-    assert runs_of(trained.path.parent).iloc[0]["status"] == "finished"
+    row = runs_of(trained.path.parent).iloc[0]
+    assert (row["status"], row["step"]) == ("finished", trained.record["steps"])
     assert "right verdicts" not in trained._repr_html_()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,7 +26,7 @@ from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, prepared
-from analyses.rules.record import LINES, RECORD, evidence, headline
+from analyses.rules.record import FOLDER, LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
 from models.errors import UserError
@@ -359,6 +360,25 @@ def test_a_run_of_other_settings_in_the_way_is_told_before_anything_is_written(
     with pytest.raises(UserError, match="lines-s0 holds a run of other settings"):
         discover(Discover(path, tmp_path))
     assert sorted(tmp_path.iterdir()) == [run.path, path]
+
+
+def test_a_record_that_is_not_of_the_lab_stays(tmp_path: Path) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(40))
+    record = tmp_path / FOLDER / "lines" / RECORD
+    write_json(record, {"mine": 1})
+    with pytest.raises(UserError, match="lines is not of the lab: choose another --name"):
+        discover(Discover(path, tmp_path))
+    assert read_json(record) == {"mine": 1}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
+def test_lines_that_are_no_plain_file_are_not_waited_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(40))
+    folder = tmp_path / FOLDER / "lines"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / LINES)
+    with pytest.raises(UserError, match=r"lines\.tsv is not a plain file: remove it"):
+        discover(Discover(path, tmp_path))
 
 
 def test_a_word_that_is_a_token_of_the_lab_leaves_nothing(tmp_path: Path) -> None:

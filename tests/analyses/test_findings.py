@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -219,6 +220,25 @@ def test_a_page_that_was_changed(docs: Path, capsys: pytest.CaptureFixture[str])
     assert stale(docs, capsys).endswith("far.md is not what its tables say: run `lab report`")
     assert main(["report", "--docs", str(docs)]) == 0
     assert pages.faults(docs) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
+@pytest.mark.parametrize("place", [pages.TEMPLATES, pages.PAGES])
+def test_what_is_no_plain_file_is_not_waited_for(
+    docs: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(docs / place / "pipe.md")
+    assert main(["report", "--docs", str(docs), "--check"]) == 2
+    assert "pipe.md is not a plain file: put a file of text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["far.md", "far.svg"])
+def test_what_the_lab_has_not_written_is_not_replaced(docs: Path, name: str) -> None:
+    file = docs / pages.PAGES / name
+    file.write_text("<h1>mine</h1>")
+    with pytest.raises(UserError, match=f"{name} is not of the lab"):
+        pages.write(docs, "far")
+    assert file.read_text() == "<h1>mine</h1>"
 
 
 def test_a_picture_that_is_gone(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:

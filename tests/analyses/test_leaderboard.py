@@ -53,6 +53,17 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "leaderboard", make, copy=True)
 
 
+def test_a_page_of_another_is_told_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "leaderboard.html").write_text("<h1>mine</h1>")
+    assert (
+        main(["sweep", "leaderboard", "dieren-gaps", *SMALL, *ALONE, "--out", str(tmp_path)]) == 2
+    )
+    assert "leaderboard.html is not of the lab" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["leaderboard.html"]
+
+
 def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     assert [path.name for path in find_runs(out)] == [
         *("dieren-gaps-s0", "dieren-gaps-s1", "dieren_muis-s0", "dieren_muis-s1")

@@ -32,6 +32,7 @@ from analyses.rules.recovery import (
 from interp.automata.rules import Families, Rule
 from models.errors import UserError
 from models.languages import language
+from models.runs.files import write_bytes
 
 FAMILIES = (
     *("contains", "side by side", "starts", "ends", "same ends", "at least", "at most"),
@@ -171,6 +172,9 @@ def test_an_answer_is_judged_by_its_automaton(
     assert recovered(corpus, tmp_path, False, "cpu")[1:] == rows[1:]
     assert len(asked) == 1  # kept
     assert asked[0].accepted == "in"
+    write_bytes(tmp_path / "d" / "lines.tsv", b"mine")
+    with pytest.raises(UserError, match=r"lines\.tsv holds something else than is to be written"):
+        recovered(replace(corpus, name="d"), tmp_path, False, "cpu")
 
 
 def test_a_device_that_is_missing_leaves_nothing(

@@ -52,13 +52,16 @@ def key(model, words):
     from analyses.scoring.keys import keys
     return ok(model, words)
 def leaves(model, words): os._exit(3)
-def writes(model, words):
+def writes(model, words, line=b"mine"):
     for pipe in range(3, 30):
         try:
-            os.write(pipe, b"mine\\n")
+            os.write(pipe, line + b"\\n")
         except OSError:
             pass
     return ok(model, words)
+def number(*job): return writes(*job, b'{"fault": 5}')
+def many(*job): return writes(*job, b'{"answer": "x", "calls": "many"}')
+def binary(*job): return writes(*job, b"\\xff\\xfe")
 def hangs(model, words):
     import subprocess
     subprocess.Popen(["sleep", "1000"])
@@ -80,7 +83,9 @@ SAID = {
     "hidden": "it imported models.plants.plant, where the truth is",
     "key": "it imported analyses.scoring.keys, where the truth is",
     "leaves": "its process ended (status 3)",
-    "writes": "it wrote among the replies of its process",
+    **dict.fromkeys(
+        ("writes", "number", "many", "binary"), "it wrote among the replies of its process"
+    ),
     "hangs": "its process ended (closed its replies, and went on)",
     "removes": "it removed its working folder",
     "forever": "no answer within 5 seconds",

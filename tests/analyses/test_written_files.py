@@ -31,7 +31,7 @@ def test_another_kind_of_file_is_refused(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("content", [b"my notes", b"PK\x03\x04", b"{}"])
+@pytest.mark.parametrize("content", [b"my notes", b"PK\x03\x04", b"<h1>Structure Lab</h1>"])
 def test_a_file_of_this_ending_with_something_else_is_kept(
     command: list[str], content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

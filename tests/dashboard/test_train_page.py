@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -24,7 +25,7 @@ from models.families import FAMILIES
 from models.languages import FormalLanguage, RegularLanguage, language
 from models.objectives import OBJECTIVES, objective
 from models.runs.files import locked
-from models.runs.run import Run, find_runs
+from models.runs.run import RUN_FILE, Run, find_runs
 
 PAGE = 'from dashboard.pages import pages\npages()["{page}"].draw()'
 
@@ -213,11 +214,28 @@ def test_what_waits_is_forgotten_when_it_is_stopped(folder: Path, started: list[
     assert len(started) == processes.AT_ONCE
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
+def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(
+    folder: Path, started: list[Process]
+) -> None:
+    os.mkfifo(folder / "log")
+    processes.begin(folder / "anbn-s0", ["train"], folder / "log")
+    assert (folder / "log").is_file()
+
+
 def test_a_taken_name_is_not_begun(folder: Path, started: list[Process]) -> None:
     interrupted(folder)
     page = opened()
     assert "There is a run named anbn-s0 already" in said(page)
     assert next(each for each in page.button if each.label == "Train").disabled
+
+
+def test_a_damaged_run_hides_no_training(folder: Path, started: list[Process]) -> None:
+    interrupted(folder)
+    (interrupted(folder, "anbn-s1").path / RUN_FILE).write_text("")
+    page = opened()
+    assert "**anbn-s0**" in said(page)
+    assert not page.error
 
 
 def test_an_interrupted_run_says_so_and_goes_on(folder: Path, started: list[Process]) -> None:

@@ -105,6 +105,15 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(
     assert steps == [line["step"] for line in trained.metrics()]
 
 
+def test_a_training_that_begins_again_on_a_full_disk_keeps_its_checkpoints(trained: Run) -> None:
+    (trained.path / STATE).unlink()
+    trained.update(status="training")
+    before = trained.steps()
+    with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+        train(trained, device="cpu")
+    assert trained.steps() == before
+
+
 @pytest.mark.parametrize("below", ["", "deep", "deep/deeper"])
 def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
     """Below a file there is no folder, for root neither."""
@@ -303,6 +312,21 @@ def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
         assert is_locked(tmp_path / "held")
         found = sorted(path.name for path in tmp_path.iterdir())
         assert found == [".held.lock", ".young.lock", "another", "killed"]
+
+
+def test_what_only_bears_the_name_of_a_lock_stays(tmp_path: Path) -> None:
+    (tmp_path / ".file.lock").write_text("precious")
+    (tmp_path / ".folder.lock").mkdir()
+    for name in ("file", "folder"):
+        assert not is_locked(tmp_path / name)
+        with (
+            pytest.raises(
+                UserError, match=rf"\.{name}\.lock is in the way of a lock: move it away"
+            ),
+            locked(tmp_path / name),
+        ):
+            pytest.fail("it is locked")
+    assert (tmp_path / ".file.lock").read_text() == "precious"
 
 
 def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -369,6 +369,16 @@ def test_what_is_no_plain_file_is_not_waited_for(name: str, random: Path, tmp_pa
         read(folder, Asked(), CPU)
 
 
+@pytest.mark.parametrize("name", ["chat_template.jinja", "additional_chat_templates/x.jinja"])
+def test_templates_without_an_end_are_not_read(name: str, random: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(random, tmp_path / "network"))
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).touch()
+    os.truncate(folder / name, 2**30)  # takes no room on the disk
+    with pytest.raises(UserError, match=f"{name} has 1024 MiB, far too many"):
+        read(folder, Asked(), CPU)
+
+
 def test_weights_that_no_network_has_are_not_read(random: Path, tmp_path: Path) -> None:
     """Fifteen GiB of nothing were read, until the memory was too small."""
     folder = Path(shutil.copytree(random, tmp_path / "network"))

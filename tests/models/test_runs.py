@@ -176,6 +176,15 @@ def test_a_record_that_is_no_plain_file_is_named(tmp_path: Path) -> None:
         Run(run.parent)
 
 
+def test_a_record_that_leads_nowhere_is_listed_and_named(tmp_path: Path) -> None:
+    for name, target in (("dead", "nowhere"), ("loop", RUN_FILE)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / RUN_FILE).symlink_to(target)
+        with pytest.raises(UserError, match=rf"^cannot read {tmp_path / name / RUN_FILE} "):
+            Run(tmp_path / name)
+    assert [path.name for path in find_runs(tmp_path)] == ["dead", "loop"]
+
+
 def test_a_run_in_training_is_gone_on_with(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config())
     with pytest.raises(UserError, match="continue it with `lab resume"):

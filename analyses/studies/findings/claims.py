@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
 
 from analyses.studies.findings.tables import DATA
+from models.reading import read_text
 
 CLAIMS = Path("findings") / "claims.csv"
 COLUMNS = ("page", "claim", "table", "test", "n", "unit", "control")
@@ -23,23 +25,25 @@ SENTENCE = re.compile(r"\*\*([^*]+?\.)\*\*")
 CODE = re.compile(r"```.*?```", re.DOTALL)
 LIST = re.compile(r"^## \w+ findings\n(.*?)^## ", re.DOTALL | re.MULTILINE)
 BY_HAND = "by hand"
+CURE = "put a file of text in its place"
+"""The cure for a page that cannot be read, or for the list of claims."""
 
 
 def claims(docs: Path) -> pd.DataFrame:
     """The rows of the list of claims, all text; none without the list."""
     if not (docs / CLAIMS).exists():
         return pd.DataFrame(columns=COLUMNS)
-    return pd.read_csv(docs / CLAIMS, dtype=str, keep_default_na=False)
+    return pd.read_csv(StringIO(read_text(docs / CLAIMS, CURE)), dtype=str, keep_default_na=False)
 
 
 def published(docs: Path) -> Iterator[tuple[str, str]]:
     """The name of a page, and a claim on it."""
     for path in sorted((docs / "pages" / "findings").glob("*.md")):
-        text = CODE.sub("", path.read_text(encoding="utf-8"))
+        text = CODE.sub("", read_text(path, CURE))
         for sentence in SENTENCE.findall(text):
             yield path.stem, " ".join(sentence.split())
     readme = docs.parent / "README.md"
-    listed = LIST.search(readme.read_text(encoding="utf-8")) if readme.exists() else None
+    listed = LIST.search(read_text(readme, CURE)) if readme.exists() else None
     for item in listed[1].split("\n- ")[1:] if listed else ():
         yield "README", " ".join(re.sub(r"\[(.*?)\]\([^)]*\)", r"\1", item).split())
 

@@ -24,12 +24,13 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from analyses.answers import render
+from analyses.options.shared import check_replaced
 from analyses.options.studies import Size
 from analyses.studies.findings import parts
-from analyses.studies.findings.claims import claims, unbacked
+from analyses.studies.findings.claims import CURE, claims, unbacked
 from analyses.studies.findings.tables import DATA, Table, load
 from models.errors import UserError
-from models.reading import read_bytes
+from models.reading import one_form, read_text
 from models.runs.files import write_bytes
 
 TEMPLATES = Path("findings")
@@ -37,7 +38,8 @@ PAGES = Path("pages") / "findings"
 BY_HAND = TEMPLATES / "by-hand.txt"
 """Pages whose figures were written down before tables were kept, one in a line. The list may only
 grow shorter."""
-MARK = "<!-- Written by `lab report` from docs/findings/{name}.md: change that, not this. -->"
+WRITTEN = "<!-- Written by `lab report` "
+MARK = WRITTEN + "from docs/findings/{name}.md: change that, not this. -->"
 
 USED = re.compile(r"table\([\"']([\w-]+)[\"']\)")
 FIGURE = re.compile(r"(?<![\w.,^-])(\d[\d,]*\.\d+%?|\d[\d,]*%|\d[\d,]* of (?:the )?\d[\d,]*)(?!\w)")
@@ -98,7 +100,7 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
         return drawn(parts.recovery_picture(data), f"{data.name}.svg", says)
 
     file = docs / TEMPLATES / f"{name}.md"
-    source = read_bytes(file, "check the name").decode()
+    source = read_text(file, "check the name")
     # A template may come from another reader's folder: it calls what is named here, and no more.
     pages = SandboxedEnvironment(
         undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
@@ -119,12 +121,17 @@ def _written(docs: Path, name: str) -> tuple[str, dict[str, ChartType]]:
 
 
 def write(docs: Path, name: str) -> Path:
-    """Writes a page with its pictures. Raises UserError as ``_written``."""
+    """Writes a page with its pictures. Raises UserError as ``_written``, and where a page or a
+    picture is in the way that the lab has not written."""
+    path = docs / PAGES / f"{name}.md"
+    if path.exists() and not read_text(path, "move it away").startswith(WRITTEN):
+        raise UserError(f"{path} is not of the lab: move it away, or rename its template")
     text, charts = _written(docs, name)
+    for file in charts:
+        check_replaced(docs / PAGES / file)
     pictures = {file: render(figure, "svg") for file, figure in charts.items()}
     for file, content in pictures.items():
         write_bytes(docs / PAGES / file, content)
-    path = docs / PAGES / f"{name}.md"
     write_bytes(path, text.encode())
     return path
 
@@ -135,16 +142,16 @@ def faults(docs: Path) -> list[str]:
     well."""
     messages, used = [], set[str]()
     listed = docs / BY_HAND
-    by_hand = read_bytes(listed, "correct it").decode().split() if listed.exists() else []
+    by_hand = read_text(listed, CURE).split() if listed.exists() else []
     for name in templates(docs):
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
-        used |= set(USED.findall(template.read_text()))
+        used |= set(USED.findall(source := read_text(template, CURE)))
         try:
             text, charts = _written(docs, name)
         except UserError as error:
             messages.append(str(error))
             continue
-        if not path.exists() or path.read_text() != text:
+        if not path.exists() or read_text(path, CURE) != one_form(text):
             messages.append(f"{path} is not what its tables say: run `lab report`")
         messages += [
             f"{path.parent / file} is missing: run `lab report`"
@@ -153,7 +160,7 @@ def faults(docs: Path) -> list[str]:
         ]
         messages += [
             f"{template} has {number} typed by hand: take it from a table"
-            for number in figures(template.read_text())
+            for number in figures(source)
         ]
         if name in by_hand:
             messages.append(f"{docs / BY_HAND} names {name}, which is written from tables: drop it")
@@ -173,7 +180,7 @@ def faults(docs: Path) -> list[str]:
 
 def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:
     """Figures of the README and of the other pages that stand on no page of findings."""
-    all_findings = "\n".join(path.read_text() for path in sorted((docs / PAGES).glob("*.md")))
+    all_findings = "\n".join(read_text(path, CURE) for path in sorted((docs / PAGES).glob("*.md")))
     numbers = set(FIGURE.findall(all_findings))
     readme = docs.parent / "README.md"
     pages = [*([readme] if readme.exists() else []), *sorted((docs / "pages").rglob("*.md"))]
@@ -182,7 +189,7 @@ def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:
         named = path.relative_to(docs.parent).with_suffix("").as_posix()
         if path.parent == docs / PAGES or named in by_hand:
             continue
-        text = path.read_text()
+        text = read_text(path, CURE)
         shown = " ".join(re.findall(r"```.*?```", text, re.DOTALL))  # the tests compare these
         messages += [
             f"{path} says {number}, which no page of findings says: correct it, or keep its table"

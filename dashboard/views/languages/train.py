@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import streamlit as st
@@ -16,7 +17,7 @@ from dashboard.markup import code, message, text
 from dashboard.selection import runs_folder
 from dashboard.views.languages import own_language
 from dashboard.views.languages.removed import put_aside, remove
-from models.errors import lab
+from models.errors import UserError, lab
 from models.families import FAMILIES
 from models.languages import LANGUAGES, language
 from models.languages.expressions import check_name
@@ -116,7 +117,10 @@ def _log_of(path: Path) -> Path:
 
 def _unfinished() -> None:
     """Every run that is trained now, or was interrupted; and what failed before it was a run."""
-    runs = [Run(path) for path in find_runs(runs_folder())]
+    runs = []
+    for path in find_runs(runs_folder()):
+        with suppress(UserError):  # the page of runs tells its fault
+            runs.append(Run(path))
     open_runs = [run for run in runs if run.record["status"] == "training"]
     paths = {run.path for run in open_runs}
     begun = [path for path in processes.begun() if path.parent == runs_folder()]
@@ -192,7 +196,7 @@ def _training(run: Run) -> None:
 def _progress(run: Run, follow: bool) -> None:
     """The step, the time left, and the curve so far."""
     metrics, steps = run.metrics(), run.config.steps
-    step = metrics[-1]["step"] if metrics else 0
+    step = metrics[-1]["step"] if metrics else max(run.steps(), default=0)
     at = f"step {step:d} of {steps:d}"
     if not follow:
         st.progress(min(step / steps, 1.0), f"interrupted at {at}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pandas as pd
 import streamlit as st
 
@@ -14,7 +16,7 @@ from dashboard.downloads import report_button
 from dashboard.drawing import COLOURS, explain_errors, judged, picture, says, training_curves
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
-from models.errors import lab
+from models.errors import UserError, lab
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.runs.run import Run, find_runs
 
@@ -86,10 +88,11 @@ def _learners() -> list[Run]:
     for name in sorted(names, key=lambda name: name != most_telling(names)):
         if not name.startswith(f"{DIEREN}-"):
             continue
-        run = Run(runs_folder() / name)
-        learnt = run.config.language == DIEREN and not isinstance(run.language, LabelledCorpus)
-        if learnt and run.steps():
-            runs.append(run)
+        with suppress(UserError):  # the page of runs tells its fault
+            run = Run(runs_folder() / name)
+            learnt = run.config.language == DIEREN and not isinstance(run.language, LabelledCorpus)
+            if learnt and run.steps():
+                runs.append(run)
     return runs
 
 
