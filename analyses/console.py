@@ -44,7 +44,7 @@ WIDE = 160
 """Columns where there is no terminal, as in a pipe: a table is not cut to 80."""
 
 
-class Harmless(Console):
+class _Harmless(Console):
     """A console on which words from files command nothing: no colour, no title, no clipboard."""
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
@@ -88,7 +88,7 @@ def _number(control: Any) -> str:
     return ascii(control[0])[1:-1]
 
 
-PLAIN = partial(Harmless, markup=False, emoji=False, highlight=False)
+PLAIN = partial(_Harmless, markup=False, emoji=False, highlight=False)
 """Words of a corpus, names and paths are shown as they are. What is bold or dim is a ``Text``."""
 OUT = PLAIN(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 ERR = PLAIN(stderr=True)

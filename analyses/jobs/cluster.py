@@ -182,7 +182,7 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
                             dashboard_address="127.0.0.1:0",  # a free port; no page is served there
                             scheduler_kwargs={"dashboard": False},
                             silence_logs=logging.CRITICAL,
-                            worker_class=Impatient,
+                            worker_class=_Impatient,
                         )
                     )
             except Exception:  # Dask may raise anything
@@ -237,7 +237,7 @@ def _scratch() -> Path:
     return folder
 
 
-class Impatient(Nanny):
+class _Impatient(Nanny):
     """Ends a worker's process even in the middle of a job: when the cluster is closed, nobody waits
     for the job any more."""
 

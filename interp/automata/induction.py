@@ -88,11 +88,6 @@ class Found:
         """It agrees with the network on nearly all words, and wherever line and network agree."""
         return self.mistaken == 0 and self.agrees >= 1 - TOLERANCES[-1]
 
-    @property
-    def like_noise(self) -> bool:
-        """There is no exception; or there are enough to see a pattern in them, and none shows."""
-        return self.wrong == 0 or (self.wrong >= ENOUGH and self.leftovers.p >= LIKE_NOISE)
-
     def weighed(self, times: float) -> float:
         """The code length if the bits of the rule count so many times."""
         return self.bits + (times - 1) * self.written

@@ -17,7 +17,7 @@ from interp.model import require_finite
 
 
 @dataclass(frozen=True)
-class Factors:
+class _Factors:
     """The eigenbasis of one linear map's gradients, and their mean square along each direction.
 
     Attributes:
@@ -70,7 +70,7 @@ class EKFAC:
                 continue  # no loss depends on this map
             outside, inside = (torch.linalg.eigh(square)[1] for square in squares)
             turned = outside.T @ _with_bias(self.sampled, name) @ inside
-            self.factors[name] = Factors(outside, inside, turned.square().mean(dim=0))
+            self.factors[name] = _Factors(outside, inside, turned.square().mean(dim=0))
 
     def __call__(self, targets: Gradients, lines: Gradients, damping: float = DAMPING) -> Influence:
         """

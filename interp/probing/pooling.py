@@ -79,7 +79,7 @@ def learned_queries(
     queries = queries.repeat(len(y), 1, 1)
     maps = torch.zeros(len(y), count * x.shape[-1], 1, dtype=x.dtype)
     weights = [queries.requires_grad_(), maps.requires_grad_()]
-    adam = Adam(weights, LEARNING_RATE, weight_decay=DECAY)
+    adam = Adam(weights, LEARNING_RATE, weight_decay=DECAY, decoupled_weight_decay=True)
     with torch.enable_grad():
         for _ in range(STEPS):
             adam.zero_grad()

@@ -10,19 +10,14 @@ from interp.statistics import bootstrap_sums
 RESAMPLES = 300
 
 
-def participation_ratio(x: Float[np.ndarray, "sample d"]) -> float:
-    """(tr C)^2 / tr C^2 of the covariance C of vectors (Gao et al. 2017).
-
-    It is d if all d directions vary alike, and 1 if only one varies: with eigenvalues l of C it is
-    (sum l)^2 / sum l^2. NaN if nothing varies.
-    """
-    return float(participation_ratios(x, np.zeros(len(x), dtype=np.int64))[0])
-
-
 def participation_ratios(
     x: Float[np.ndarray, "sample d"], unit: Int[np.ndarray, " sample"]
 ) -> tuple[float, float, float]:
-    """The participation ratio, with its 95% bootstrap interval over units.
+    """(tr C)^2 / tr C^2 of the covariance C of vectors (Gao et al. 2017), with its 95% bootstrap
+    interval over units.
+
+    It is d if all d directions vary alike, and 1 if only one varies: with eigenvalues l of C it is
+    (sum l)^2 / sum l^2. NaN if nothing varies.
 
     Args:
         unit: the word of each vector, from 0 on: the vectors of a word are drawn together.

@@ -30,7 +30,7 @@ def test_it_moves_as_the_adam_of_torch(options: dict[str, Any]) -> None:
 
 
 def test_its_decay_is_that_of_adamw() -> None:
-    decayed = moved(Adam, weight_decay=0.1)
+    decayed = moved(Adam, weight_decay=0.1, decoupled_weight_decay=True)
     assert torch.equal(decayed, moved(torch.optim.AdamW, weight_decay=0.1))
     assert not torch.equal(decayed, moved(Adam))
 

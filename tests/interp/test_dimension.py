@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interp.vectors.dimension import participation_ratio, participation_ratios
+from interp.vectors.dimension import participation_ratios
+
+
+def participation_ratio(x: np.ndarray) -> float:
+    """The ratio of vectors, without its interval."""
+    return participation_ratios(x, np.zeros(len(x), dtype=np.int64))[0]
 
 
 @pytest.mark.parametrize("width", [1, 3, 8])

@@ -14,7 +14,6 @@ from test_extraction import of_regex, teacher
 
 from interp.automata.equivalence import Word
 from interp.automata.evidence import (
-    Leftovers,
     automaton_bits,
     constant_bits,
     exception_bits,
@@ -23,10 +22,7 @@ from interp.automata.evidence import (
 )
 from interp.automata.extraction import Accepts, Teacher, run
 from interp.automata.induction import (
-    ENOUGH,
-    LIKE_NOISE,
     TOLERANCES,
-    Found,
     Search,
     induce,
     weighed,
@@ -77,7 +73,7 @@ def test_a_planted_rule_comes_first(rule: Rule) -> None:
     assert same(best.rule.dfa, rule.dfa)
     assert best.rule.size <= rule.size
     assert (best.way, best.wrong, best.lines, best.agrees) == ("automaton", 0, 800, 1.0)
-    assert best.like_noise
+    assert best.wrong == 0
     assert best.bits < made.constant
     assert [one.bits for one in made.found] == sorted(one.bits for one in made.found)
     for index, one in enumerate(made.found):
@@ -97,7 +93,7 @@ def test_wrong_labels_do_not_hide_it(rule: Rule) -> None:
     best = made.found[0]
     assert same(best.dfa, rule.dfa)
     assert best.wrong == turned.sum()
-    assert best.like_noise
+    assert best.leftovers.p >= 0.05
     assert best.bits < made.constant
 
 
@@ -217,19 +213,6 @@ def test_the_code_without_a_rule_lists_the_rarer_label() -> None:
     labels = np.array([True] * 3 + [False] * 7)
     assert constant_bits(labels) == constant_bits(~labels) == exception_bits(10, 3)
     assert constant_bits(np.ones(5, dtype=bool)) == exception_bits(5, 0)
-
-
-def test_like_noise() -> None:
-    """No exception, or enough of them without a pattern."""
-
-    def noise(wrong: int, p: float) -> bool:
-        dfa = DFA.universal_language({"a"})
-        return Found(dfa, None, "", 1.0, wrong, 1000, 0.0, 0.0, Leftovers("", p)).like_noise
-
-    assert noise(0, 1.0)
-    assert noise(ENOUGH, LIKE_NOISE)
-    assert not noise(ENOUGH - 1, 1.0)
-    assert not noise(ENOUGH, LIKE_NOISE / 2)
 
 
 # -- words that the network is asked for --------------------------------------------------------
