@@ -104,12 +104,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
                 f"{folder} was made of other lines, or for the other label: choose another name "
                 "with --name, or another folder with --out"
             )
-        before: dict[str, Any] = {}
-        try:
-            before = kept(options.out, options.name) or {}
-        except UserError:  # a damaged record of the lab, which has its lines, is written anew
-            if not lines.exists():
-                raise UserError(f"{folder} is not of the lab: choose another --name") from None
+        before: dict[str, Any] = kept(options.out, options.name) or {}
         if before.get("notes") and options.lines.resolve() == lines.resolve():
             notes = before["notes"]  # these lines are prepared already
         _check_runs(options, corpus, content)
@@ -120,12 +115,14 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
 
 
 def _check_runs(options: Discover, corpus: LabelledCorpus, content: bytes) -> None:
-    """Raises UserError where a network would be trained in the folder of another run."""
+    """Raises UserError where a network would be trained in a folder that is no run, or another."""
     for changes in CANDIDATES[: options.networks] if _are_enough(corpus) else ():
         config = configuration(options, corpus, changes)
         path = options.out / run_name(config)
         if (path / RUN_FILE).exists():
             check_same(Run(path), config, content)
+        else:
+            Run.check_new(path)
 
 
 def _are_enough(corpus: LabelledCorpus) -> bool:

@@ -97,7 +97,7 @@ def kept(out: Path, name: str) -> dict[str, Any] | None:
     path = folder / RECORD
     if not path.exists():
         return None
-    cure = f"remove {folder}, and ask for the rule again"
+    cure = f"move {folder} away, and ask for the rule again"
     record: dict[str, Any] = {**read_record(path, Learning, cure)}
     if record["status"] == "finished":
         record = {**read_record(path, Finished, cure)}

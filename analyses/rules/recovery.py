@@ -40,6 +40,7 @@ from models.config import Device
 from models.languages import DUTCH, RegularLanguage, language
 from models.languages.disfluencies import disfluent, fillers_of
 from models.runs.files import write_bytes
+from models.runs.run import RUN_FILE
 from models.training.trainer import choose_device
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
@@ -268,6 +269,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     labels, words = corpus.drawn()
     lines = folder / "lines.tsv"
     write_bytes(lines, as_tsv(labels, words).encode(), once=True)
+    before = set(folder.iterdir())
     options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
     # What a study finds must not hang on the speed of the machine.
     record = discover(replace(options, minutes=MOST_MINUTES))
@@ -304,8 +306,10 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
         )
     sentence = f"Of {corpus.rule}: {', '.join(row['outcome'] for row in rows)}."
     save(folder, KEPT, QUESTION, Answer(pd.DataFrame(rows), sentence, {}, arguments), None)
-    for run in folder.glob("*/checkpoints"):  # hundreds of networks, no longer needed
-        shutil.rmtree(run.parent)
+    made = {file.parent for file in folder.glob(f"*/{RUN_FILE}")} - before
+    # Hundreds of networks, no longer needed; what a reader has put there stays.
+    for run in made | {folder / network["run"] for network in record["networks"]}:
+        shutil.rmtree(run)
     return rows
 
 

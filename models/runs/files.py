@@ -24,6 +24,8 @@ OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
 ELSEWHERE = "choose another folder, or move it away"
 """The cure for a file that is in the way."""
+LOCK = ".lab-lock"
+"""The end of the name of a lock, which no other program gives to its own."""
 PARTIAL = re.compile(r"\.(.*)\.[0-9a-f]{32}\.partial", re.DOTALL)
 """The name of what is half written."""
 
@@ -185,11 +187,11 @@ def sweep(folder: Path, age: float = OLD) -> None:
             0 is for whoever alone writes to this folder.
     """
     with suppress(OSError):  # another process may remove it too
-        for entry in (*folder.glob(".*.partial"), *folder.glob(".*.lock")):
+        for entry in (*folder.glob(".*.partial"), *folder.glob(f".*{LOCK}")):
             if not _is_ours(entry) or time.time() - entry.lstat().st_mtime < age:
                 continue
-            if entry.suffix == ".lock":
-                is_locked(folder / entry.name[1 : -len(".lock")])  # if not, the file is removed
+            if entry.suffix == LOCK:
+                is_locked(folder / entry.name[1 : -len(LOCK)])  # if not, the file is removed
             elif entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
@@ -198,8 +200,8 @@ def sweep(folder: Path, age: float = OLD) -> None:
 
 def _is_ours(entry: Path) -> bool:
     """Is it half written, or the lock of what stands beside it?"""
-    if entry.suffix == ".lock":
-        return not _is_no_lock(entry) and entry.with_name(entry.name[1 : -len(".lock")]).exists()
+    if entry.suffix == LOCK:
+        return not _is_no_lock(entry) and entry.with_name(entry.name[1 : -len(LOCK)]).exists()
     return PARTIAL.fullmatch(entry.name) is not None
 
 
@@ -282,7 +284,7 @@ def is_locked(path: Path) -> bool:
 
 def _lock_of(path: Path) -> Path:
     path = Path(os.path.realpath(path))  # links that lead in a circle are told when it is opened
-    return path.with_name(f".{path.name}.lock")
+    return path.with_name(f".{path.name}{LOCK}")
 
 
 def _give_back(lock: BaseFileLock, beside: Path) -> None:

@@ -357,11 +357,11 @@ def test_a_run_is_never_overwritten(run: Run, capsys: pytest.CaptureFixture[str]
 def test_a_training_that_cannot_be_locked_leaves_no_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / ".anbn-s7.lock").mkdir()
+    (tmp_path / ".anbn-s7.lab-lock").mkdir()
     words = ["train", "anbn", "--seed", "7", "--steps", "1", "--max-n", "4", "--out", str(tmp_path)]
     assert main(words) == 2
-    assert ".anbn-s7.lock is in the way of a lock" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == [".anbn-s7.lock"]
+    assert ".anbn-s7.lab-lock is in the way of a lock" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [".anbn-s7.lab-lock"]
 
 
 def test_damaged_checkpoints_are_refused(

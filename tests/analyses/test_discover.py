@@ -25,7 +25,7 @@ from analyses.questions.rule.rule_evidence import SURE, Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, prepared
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, as_tsv, fewer_words, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
@@ -33,7 +33,7 @@ from models.errors import UserError
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.languages.corpus import MERGED
 from models.languages.vocabulary import BOS
-from models.runs.files import write_json
+from models.runs.files import write_bytes, write_json
 from models.runs.run import Run
 from models.training.recipes import recipe
 
@@ -366,9 +366,20 @@ def test_a_record_that_is_not_of_the_lab_stays(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(40))
     record = tmp_path / FOLDER / "lines" / RECORD
     write_json(record, {"mine": 1})
-    with pytest.raises(UserError, match="lines is not of the lab: choose another --name"):
-        discover(Discover(path, tmp_path))
-    assert read_json(record) == {"mine": 1}
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"record\.json.*: move \S+lines away, and ask"):
+            discover(Discover(path, tmp_path))
+        assert read_json(record) == {"mine": 1}
+        labels, words, _ = prepared(path)
+        write_bytes(record.parent / LINES, as_tsv(labels, words).encode())  # beside its lines, too
+
+
+def test_a_folder_in_the_way_of_a_network_leaves_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(40))
+    (tmp_path / "lines-s0").mkdir()
+    with pytest.raises(UserError, match="lines-s0 exists already"):
+        discover(Discover(path, tmp_path, networks=1))
+    assert not (tmp_path / FOLDER).exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pipe")

@@ -480,23 +480,26 @@ def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
     ]
 
 
-CLAIM = 'far,"Ten of * reach it.",far,95% interval,2,seeds,the plain variant\n'
+CLAIM = 'far,"Ten of * reach it",far,95% interval,2,seeds,the plain variant\n'
 
 
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ("", "far claims 'Ten of 12 reach it.', and "),
+        ("", "far claims 'Ten of 12 reach it', and "),
         (CLAIM, ""),
         (CLAIM.replace("far,95%", "nowhere,95%"), "line 2: there is no kept table nowhere: name"),
         (CLAIM.replace("far,95%", "by hand,95%"), "line 2: there is no kept table by hand"),
         (CLAIM.replace("the plain variant", " "), "line 2: control is missing: name it, or soften"),
-        (CLAIM + CLAIM.replace("Ten", "Nine"), "line 3: no page claims 'Nine of * reach it.'"),
+        (CLAIM + CLAIM.replace("Ten", "Nine"), "line 3: no page claims 'Nine of * reach it'"),
     ],
 )
 def test_a_claim_stands_on_a_table_a_test_and_a_control(docs: Path, rows: str, fault: str) -> None:
     page = docs / "findings" / "far.md"
-    page.write_text(page.read_text() + "\n**Ten of 12\nreach it.** **Who?** No **claim**.\n")
+    page.write_text(
+        page.read_text()
+        + "\n**Ten of 12\nreach it** (here). **Who reaches it at all?** **No claim**.\n"
+    )
     (docs / "findings" / "claims.csv").write_text(f"page,claim,table,test,n,unit,control\n{rows}")
     pages.write(docs, "far")
     told = [each for each in pages.faults(docs) if "typed by hand" not in each]

@@ -33,6 +33,7 @@ from interp.automata.rules import Families, Rule
 from models.errors import UserError
 from models.languages import language
 from models.runs.files import write_bytes
+from models.runs.run import RUN_FILE
 
 FAMILIES = (
     *("contains", "side by side", "starts", "ends", "same ends", "at least", "at most"),
@@ -136,10 +137,12 @@ def answering(monkeypatch: pytest.MonkeyPatch, rule: Rule, status: str) -> list[
 
     def discover(options: Discover) -> dict[str, Any]:
         asked.append(options)
+        for name in ("c-s0", "c-lstm-s0"):
+            write_bytes(options.out / name / RUN_FILE, b"{}")
         missed = {"way": "Transformer", "status": "none", "rule": "is odd"}
         ways = [known | missed, known | {"way": "classes"}]
         best = None if status == "none" else {"way": "classes", "status": status}
-        return {"networks": [{}], "ways": ways, "best": best}
+        return {"networks": [{"run": "c-s0"}], "ways": ways, "best": best}
 
     monkeypatch.setattr(recovery, "discover", discover)
     return asked
@@ -161,7 +164,12 @@ def test_an_answer_is_judged_by_its_automaton(
 ) -> None:
     asked = answering(monkeypatch, Families(VOCABULARY).contains("kaas"), status)
     corpus = Corpus("c", "contains", planted_rule, 50)
+    theirs = [tmp_path / "c" / name for name in ("thesis/checkpoints/best.pt", "mine/run.json")]
+    for file in theirs:
+        write_bytes(file, b"theirs")
     rows = recovered(corpus, tmp_path, False, "cpu")
+    assert all(file.exists() for file in theirs)
+    assert not list((tmp_path / "c").glob("c-*"))  # the networks are not kept
     assert {row["rule"] for row in rows} == {planted_rule}
     outcomes = {row["way"]: (row["outcome"], row["says"], row["seconds"]) for row in rows}
     assert outcomes == {

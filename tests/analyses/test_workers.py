@@ -483,8 +483,8 @@ def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
         until((tmp_path / "log").exists)
         job.kill()
     with locked(tmp_path / "run"):
-        assert (tmp_path / ".run.lock").exists()
-    assert not (tmp_path / ".run.lock").exists()
+        assert (tmp_path / ".run.lab-lock").exists()
+    assert not (tmp_path / ".run.lab-lock").exists()
 
 
 def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_whether_a_lock_is_held_is_known(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # asking leaves nothing behind
     with locked(tmp_path / "run"):
         assert is_locked(tmp_path / "run")
-    (tmp_path / ".run.lock").touch()  # left behind by a process that was killed
+    (tmp_path / ".run.lab-lock").touch()  # left behind by a process that was killed
     assert not is_locked(tmp_path / "run")
 
 

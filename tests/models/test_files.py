@@ -274,9 +274,11 @@ def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, trained: Run) -> 
     (tmp_path / ".thesis.partial" / "chapter").touch()
     (tmp_path / f".linked.{HEX}.partial").symlink_to(tmp_path / ".thesis.partial")
     (tmp_path / ".download.partial").touch()
-    (tmp_path / ".mine.lock").touch()
+    (tmp_path / ".mine.lab-lock").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / ".data.lock").touch()  # another program's
     (tmp_path / "full").mkdir()
-    (tmp_path / ".full.lock").write_text("1234")
+    (tmp_path / ".full.lab-lock").write_text("1234")
     before = tree(tmp_path)
     for path in (*tmp_path.iterdir(), tmp_path / ".thesis.partial" / "chapter"):
         os.utime(path, (0, 0), follow_symlinks=False)
@@ -303,30 +305,30 @@ def test_a_link_leads_to_what_is_written(tmp_path: Path) -> None:
 def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
     """A training may hold one for days."""
     (tmp_path / "killed").mkdir()
-    (tmp_path / ".killed.lock").touch()
-    (tmp_path / ".young.lock").touch()
+    (tmp_path / ".killed.lab-lock").touch()
+    (tmp_path / ".young.lab-lock").touch()
     with locked(tmp_path / "held"):
         for name in ("killed", "held"):
-            os.utime(tmp_path / f".{name}.lock", (0, 0))
+            os.utime(tmp_path / f".{name}.lab-lock", (0, 0))
         write_bytes(tmp_path / "another", b"content")
         assert is_locked(tmp_path / "held")
         found = sorted(path.name for path in tmp_path.iterdir())
-        assert found == [".held.lock", ".young.lock", "another", "killed"]
+        assert found == [".held.lab-lock", ".young.lab-lock", "another", "killed"]
 
 
 def test_what_only_bears_the_name_of_a_lock_stays(tmp_path: Path) -> None:
-    (tmp_path / ".file.lock").write_text("precious")
-    (tmp_path / ".folder.lock").mkdir()
+    (tmp_path / ".file.lab-lock").write_text("precious")
+    (tmp_path / ".folder.lab-lock").mkdir()
     for name in ("file", "folder"):
         assert not is_locked(tmp_path / name)
         with (
             pytest.raises(
-                UserError, match=rf"\.{name}\.lock is in the way of a lock: move it away"
+                UserError, match=rf"\.{name}\.lab-lock is in the way of a lock: move it away"
             ),
             locked(tmp_path / name),
         ):
             pytest.fail("it is locked")
-    assert (tmp_path / ".file.lock").read_text() == "precious"
+    assert (tmp_path / ".file.lab-lock").read_text() == "precious"
 
 
 def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:

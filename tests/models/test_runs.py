@@ -59,7 +59,8 @@ def test_a_model_that_cannot_read_its_words_leaves_no_folder(
     tmp_path: Path, changes: dict[str, Any], sizes: dict[str, Any], fault: str
 ) -> None:
     symbols = "\t".join(["A", " ".join(f"w{i}" for i in range(60))])
-    (tmp_path / "lines.tsv").write_text(f"{symbols}\nB\tw1 w2\n")
+    others = [f"{'AB'[n % 2]}\tw{n} w{n + 1}" for n in range(20)]
+    (tmp_path / "lines.tsv").write_text("\n".join([symbols, *others]))
     config = tiny_config(model=ModelConfig(**changes), **sizes)
     corpus = tmp_path / "lines.tsv" if sizes.get("language") == "wide" else None
     with pytest.raises(UserError, match=fault):

@@ -76,6 +76,10 @@ def assert_same(found: list[Run], expected: list[Run]) -> None:
         for mine, theirs in [(dict(mine), dict(theirs)) for mine, theirs in lines]:
             assert mine.pop("seconds") >= 0
             theirs.pop("seconds")
+            unknown = [name for name, value in theirs.items() if value is None]
+            assert [name for name, value in mine.items() if value is None] == unknown
+            for name in unknown:
+                del mine[name], theirs[name]
             assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-5)
         for step in other.steps():
             assert_close(Run(one.path).model(step), other.model(step))

@@ -47,7 +47,7 @@ class Answered:
             return f"status {self.status}: {self.err[-600:]}"
         if "Warning" in self.err:
             return f"a warning: {self.err[-600:]}"
-        if left := [name for name in self.changed if name.endswith((".partial", ".lock"))]:
+        if left := [name for name in self.changed if name.endswith((".partial", ".lab-lock"))]:
             return f"left behind: {left}"
         if self.status == 0:
             return None

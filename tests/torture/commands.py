@@ -121,7 +121,7 @@ def leftovers(folder: Path, and_locks: bool = True) -> list[str]:
         if not inside and not files and Path(place) != folder:
             found.append(place)
         hidden = [name for name in (*inside, *files) if name.endswith(".partial")]
-        hidden += [name for name in files if name.endswith(".lock") and and_locks]
+        hidden += [name for name in files if name.endswith(".lab-lock") and and_locks]
         found += [str(Path(place) / name) for name in hidden]
     return found
 

@@ -1,6 +1,6 @@
 """Every published claim, with what it stands on: table, test, n, unit and control.
 
-A claim is a sentence in bold on a page of findings, or an item of the README's list of findings.
+A claim is what stands in bold on a page of findings, or an item of the README's list of findings.
 ``DOCS/findings/claims.csv`` has a row for each: ``page``, the ``claim`` (``*`` for its figures),
 ``table`` (one of ``DOCS/findings/data``; ``by hand`` on pages without one), ``test``, ``n``,
 ``unit`` and ``control``.
@@ -21,7 +21,9 @@ from models.reading import read_text
 
 CLAIMS = Path("findings") / "claims.csv"
 COLUMNS = ("page", "claim", "table", "test", "n", "unit", "control")
-SENTENCE = re.compile(r"\*\*([^*]+?\.)\*\*")
+BOLD = re.compile(r"\*\*([^*]+)\*\*")
+SHORTEST = 4
+"""Words of the shortest claim: shorter names stand in bold too."""
 CODE = re.compile(r"```.*?```", re.DOTALL)
 LIST = re.compile(r"^## \w+ findings\n(.*?)^## ", re.DOTALL | re.MULTILINE)
 BY_HAND = "by hand"
@@ -40,8 +42,9 @@ def published(docs: Path) -> Iterator[tuple[str, str]]:
     """The name of a page, and a claim on it."""
     for path in sorted((docs / "pages" / "findings").glob("*.md")):
         text = CODE.sub("", read_text(path, CURE))
-        for sentence in SENTENCE.findall(text):
-            yield path.stem, " ".join(sentence.split())
+        for bold in map(str.split, BOLD.findall(text)):
+            if len(bold) >= SHORTEST and not bold[-1].endswith("?"):
+                yield path.stem, " ".join(bold)
     readme = docs.parent / "README.md"
     listed = LIST.search(read_text(readme, CURE)) if readme.exists() else None
     for item in listed[1].split("\n- ")[1:] if listed else ():
