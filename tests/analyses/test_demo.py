@@ -27,6 +27,7 @@ from models.training.evaluation import judge
 from models.training.recipes import recipe
 
 RUNS = ("an-s0", "dieren-s0")
+THREE = pytest.param("anbncn-counting-s0", marks=pytest.mark.torture)
 
 
 def test_the_demo_trains_plain_networks_and_says_so() -> None:
@@ -70,7 +71,7 @@ def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
         assert "https://cdn" not in page  # all that the page needs is inside
 
 
-@pytest.mark.parametrize("name", ["an-s0", "anbn-counting-s0", "anbncn-counting-s0"])
+@pytest.mark.parametrize("name", ["an-s0", "anbn-counting-s0", THREE])
 def test_exact_on_twice_the_window(demo: Path, name: str) -> None:
     assert findings(demo, name, "accuracy")["exact_to"] == 50
 
@@ -140,7 +141,10 @@ def test_the_printed_lines_have_their_rule(demo: Path) -> None:
     ("name", "power", "shape", "equations"),
     [
         ("anbn-counting-s0", "a^n b^n", "a+ b+", "#a = #b"),
-        ("anbncn-counting-s0", "a^n b^n c^n", "a+ b+ c+", "#a = #b = #c"),
+        pytest.param(
+            *("anbncn-counting-s0", "a^n b^n c^n", "a+ b+ c+", "#a = #b = #c"),
+            marks=pytest.mark.torture,
+        ),
     ],
 )
 def test_a_language_that_counts_has_a_shape_and_equations(
