@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 .PHONY: help lab quick test torture check house types findings docs notebooks dashboard screens bench
 
 help:
-	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
+	@echo "make lab        train four languages and look inside each network"
 	@echo "make dashboard  look at the runs in the browser"
 	@echo "make quick      tests of every room, in a minute or so"
 	@echo "make test       all tests"
