@@ -171,7 +171,7 @@ def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "train with --lines"),
+        ({}, "with --lines"),
         ({"lines": 9, "model": tiny_of("ngram")}, "learns by counting"),
         (
             {
