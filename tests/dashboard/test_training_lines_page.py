@@ -105,7 +105,7 @@ def test_the_kept_answer_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("run", "shown", "says"),
     [
-        ("endless", training_lines.WORD, "train with --lines"),
+        ("endless", training_lines.WORD, "with --lines"),
         ("counted", training_lines.WORD, "counted learned by counting"),
         ("brackets", training_lines.SUSPECTS, "not one label a line"),
     ],
