@@ -206,18 +206,24 @@ def _too_few_lines(corpus: Language, side: str) -> UserError:
 def sides_of(lines: Sequence[Word], labels: Sequence[bool]) -> Int[np.ndarray, " line"]:
     """The side of each line, as its place in ``SPLITS``: about 80% are for training.
 
-    It depends on the words alone, so a repeated line cannot leak into the test. A side that none of
-    few lines falls on takes one of those for training whose label has others there.
+    It depends on the words alone, so a repeated line cannot leak into the test. Of few lines, a
+    label without one for training gets one there; then a side without a line takes one of those for
+    training whose label has others there.
     """
     numbers = [int(hashlib.sha256(" ".join(line).encode()).hexdigest(), 16) for line in lines]
-    sides = [{8: 1, 9: 2}.get(number % 10, 0) for number in numbers]
+    side_of = {number: {8: 1, 9: 2}.get(number % 10, 0) for number in numbers}
+    label_of = dict(zip(numbers, labels, strict=True))
+    for label in set(label_of.values()):
+        of_label = [number for number in side_of if label_of[number] == label]
+        if all(side_of[number] for number in of_label):
+            side_of[min(of_label)] = 0
     for side in (1, 2):
-        train = {n: label for n, label, at in zip(numbers, labels, sides, strict=True) if at == 0}
-        counts = Counter(train.values())
-        spare = [number for number, label in train.items() if counts[label] > 1]
-        if side not in sides and spare:
-            sides = [side if n == min(spare) else at for n, at in zip(numbers, sides, strict=True)]
-    return np.array(sides, dtype=np.int64)
+        train = [number for number, at in side_of.items() if at == 0]
+        counts = Counter(label_of[number] for number in train)
+        spare = [number for number in train if counts[label_of[number]] > 1]
+        if side not in side_of.values() and spare:
+            side_of[min(spare)] = side
+    return np.array([side_of[number] for number in numbers], dtype=np.int64)
 
 
 def is_merged(symbol: str) -> bool:

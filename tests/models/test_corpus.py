@@ -307,6 +307,13 @@ def test_few_lines_fall_on_all_sides(count: int) -> None:
     ]
 
 
+def test_each_label_has_a_line_for_training() -> None:
+    """By their words alone the three lines of A would be for validation and the test."""
+    words = [f"{one} {two} x" for one in "xyz" for two in "xyz"]
+    labels = ["A" if word[0] == "x" else "B" for word in words]
+    check_sides(LabelledCorpus("few", labels, [tuple(word.split()) for word in words]))
+
+
 def test_two_lines_a_label_are_the_fewest() -> None:
     check_sides(LabelledCorpus("few", ["A", "A", "B", "B"], [("x",), ("y",), ("z",), ("w",)]))
     with pytest.raises(UserError, match=r"too few different lines \(3 in 3 lines\)"):

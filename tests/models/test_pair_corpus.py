@@ -79,7 +79,7 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
         ("1" + 9 * "\t_" + "\n", "is a treebank (CoNLL-U), whose words have tags"),
         ("", "has no line: write source, tab, target"),
         ("source\ttarget\n", "has no line: write source, tab, target"),
-        ("a\tb\n", "has too few different sources (1 in 1 lines) to set train lines aside"),
+        ("a\tb\n", "has too few different sources (1 in 1 lines) to set validation lines aside"),
         ("a\tb\na\tc\n" * 20, "too few different sources (1 in 40 lines)"),
     ],
 )
