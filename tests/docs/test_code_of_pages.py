@@ -69,6 +69,8 @@ SHORT = {
     "analyse runs/nested-s1 sentences": ["--words", "60"],
     "analyse runs/nested-s1 vectors": ["--sentences", "100"],
     "analyse runs/nested-lm-s0 perplexity": ["--count", "2"],
+    " dependencies": ["--count", "2"],
+    "analyse runs/linear-s1 senses": ["--sentences", "100"],
     "analyse runs/dieren-s0 interventions --words 100": ["--words", "24", "--pairs", "12"],
     "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "12"],
     "analyse runs/dieren-s0 leaderboard --words 8": ["--words", "2"],
