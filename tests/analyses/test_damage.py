@@ -231,7 +231,7 @@ def test_a_damaged_record_of_a_learning_stops_no_other(tmp_path: Path, content: 
         (tmp_path / FOLDER / name / RECORD).write_text(text)
     assert names(tmp_path) == ["bad", "good"]
     assert kept(tmp_path, "good") == LEARNING
-    with pytest.raises(UserError, match=rf"^[^\n]*{RECORD} [^\n]*: remove [^\n]*$"):
+    with pytest.raises(UserError, match=rf"^[^\n]*{RECORD} [^\n]*: move [^\n]*$"):
         kept(tmp_path, "bad")
 
 
