@@ -249,7 +249,7 @@ def test_right_verdicts_are_held_against_their_controls(
 
 
 def test_the_constant_answer_is_that_of_the_words_that_were_asked() -> None:
-    """Of a corpus nine lines in ten may be outside."""
+    """A corpus may have nine lines in ten outside."""
     answer = of_shares({1: 0.95, 2: 0.95}, 0.5)
     answer.table["count"], answer.table["member_words"] = 100, 10
     (claim,) = QUESTION.claims(answer)

@@ -382,7 +382,6 @@ def test_a_folder_in_the_way_of_a_network_leaves_nothing(tmp_path: Path) -> None
     assert not (tmp_path / FOLDER).exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
 def test_lines_that_are_no_plain_file_are_not_waited_for(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(40))
     folder = tmp_path / FOLDER / "lines"

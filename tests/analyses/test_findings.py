@@ -222,7 +222,6 @@ def test_a_page_that_was_changed(docs: Path, capsys: pytest.CaptureFixture[str])
     assert pages.faults(docs) == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
 @pytest.mark.parametrize("place", [pages.TEMPLATES, pages.PAGES])
 def test_what_is_no_plain_file_is_not_waited_for(
     docs: Path, place: Path, capsys: pytest.CaptureFixture[str]

@@ -214,7 +214,6 @@ def test_what_waits_is_forgotten_when_it_is_stopped(folder: Path, started: list[
     assert len(started) == processes.AT_ONCE
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
 def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(
     folder: Path, started: list[Process]
 ) -> None:

@@ -12,7 +12,7 @@ from interp.adam import Adam
 
 
 def moved(kind: Any, **options: Any) -> torch.Tensor:
-    """Where 30 steps end that begin at the same weights, with a falling rate."""
+    """The weights after 30 steps from the same beginning, with a falling rate."""
     weights = torch.linspace(-2, 3, 20, dtype=torch.float64).reshape(4, 5).requires_grad_()
     optimizer = kind([weights], lr=0.02, **options)
     schedule = lr_scheduler.CosineAnnealingLR(optimizer, 30)
