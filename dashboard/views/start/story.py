@@ -40,12 +40,12 @@ def show() -> None:
         elif learners and not runs:
             st.info(
                 f"{text(learners[0].name)} has learned lines like these. It has not been asked for "
-                f"its rule yet: {code(lab('analyse', learners[0].path))} asks it everything."
+                f"its rule yet: {code(lab('analyse', learners[0].path))} asks it for that."
             )
         elif not learners:
             st.info(
                 "No network in this folder has learned these lines yet. `lab demo dieren` trains "
-                "one and asks it everything, in some minutes."
+                "one and looks inside it, in some minutes."
             )
     _lines(marked=step == len(STEPS) - 1)
     if find_runs(runs_folder()):
@@ -63,7 +63,7 @@ def _card(run: Run) -> None:
     """The kept answers of the chosen run, each with a sign of trust."""
     rows = scorecard(run) if run.steps() else pd.DataFrame()
     if rows.empty:
-        st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it every question.")
+        st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it the usual questions.")
         return
     st.caption(says("story: grades"))
     for row in rows.to_dict("records"):
