@@ -32,6 +32,8 @@ from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
 RESULTS = "results"
+ENDINGS = ("parquet", "json", "svg", "html")
+"""The endings of an answer's files."""
 MOST_BYTES = 2**30
 """The most bytes of a table. It is compressed, and is read as a whole."""
 TRIES = 100
@@ -229,5 +231,5 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     for kept in before:
         same = ("arguments", "model_hash")
         if all(getattr(kept.record, key) == getattr(record, key) for key in same):
-            remove_folder(kept.folder)
+            remove_folder(kept.folder, [f"{name}.{ending}" for ending in ENDINGS])
     return path

@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -107,12 +107,13 @@ def make_folder(path: Path, files: dict[str, bytes]) -> bool:
 
 def write_folder(path: Path, files: dict[str, bytes]) -> None:
     """Replaces a folder of files; the old one is removed once the new one stands in its place.
+    Other files of the old one are kept as by ``remove_folder``.
 
     Raises:
         UserError: as ``write_bytes``.
     """
     with _folder_beside(path, files) as beside:
-        old = _partial_name(path)
+        old = _aside(path, files)
         replaced = path.exists()
         if replaced:
             os.replace(path, old)
@@ -122,7 +123,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
             if replaced:
                 os.replace(old, path)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        _clear(old, files)
 
 
 @contextmanager
@@ -143,21 +144,43 @@ def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def remove_folder(path: Path) -> None:
+def remove_folder(path: Path, files: Collection[str]) -> None:
     """Takes a folder away at once: a reader sees all of it or nothing.
+
+    What somebody has put beside its files is kept, in a folder ``NAME.kept`` or ``NAME.kept-2``.
+
+    Args:
+        files: names of the files that the lab has written there.
 
     Raises:
         UserError: it cannot be removed.
     """
-    trash = _partial_name(path)
     with _writing(path):
         try:
-            path.rename(trash)
+            aside = _aside(path, files)
+            path.rename(aside)
         except FileNotFoundError:  # another process removed it
             return
-    if trash.is_symlink():
-        trash.unlink()
-    shutil.rmtree(trash, ignore_errors=True)
+    _clear(aside, files)
+
+
+def _aside(path: Path, files: Collection[str]) -> Path:
+    """The name under which a folder is removed: one that is kept if it holds other files too."""
+    if path.is_symlink() or not path.is_dir() or set(os.listdir(path)) <= {*files}:
+        return _partial_name(path)
+    names = (f"{path.name}.kept{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    return next(kept for kept in map(path.with_name, names) if not os.path.lexists(kept))
+
+
+def _clear(aside: Path, files: Collection[str]) -> None:
+    """Removes the files of a folder, and then the folder if nothing else is in it."""
+    if aside.is_symlink():
+        aside.unlink()
+        return
+    with suppress(OSError):
+        for name in files:
+            (aside / name).unlink(missing_ok=True)
+        aside.rmdir()
 
 
 @contextmanager
@@ -243,8 +266,8 @@ def _settle(folder: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Holds the lock of a folder, which need not exist yet; whoever comes second waits.
 
-    The lock is the file ``.NAME.lock`` beside the folder. The system releases it when the process
-    that holds it ends, however it ends.
+    The lock is the file ``.NAME.lab-lock`` beside the folder. The system releases it when the
+    process that holds it ends, however it ends.
 
     Raises:
         UserError: the lock cannot be written, or the file system knows no locks; or what bears its

@@ -39,7 +39,14 @@ from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
 from models.objectives.base import Objective
 from models.reading import names_in, read_bytes
-from models.runs.checkpoints import checkpoint_files, folder_name, load_checkpoint, read_about
+from models.runs.checkpoints import (
+    CONFIG,
+    WEIGHTS,
+    checkpoint_files,
+    folder_name,
+    load_checkpoint,
+    read_about,
+)
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
 from models.runs.parents import check_subspace, files_of
@@ -293,7 +300,7 @@ class Run:
         """
         for step in self.steps():
             if step > after and step not in but:
-                remove_folder(self.checkpoints / folder_name(step))
+                remove_folder(self.checkpoints / folder_name(step), (WEIGHTS, CONFIG))
 
     @property
     def step(self) -> int:

@@ -80,6 +80,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
+def test_notes_beside_an_answer_are_kept(run: Run, calls: list[int]) -> None:
+    first, _ = answer(run, NAME, Asked(3))
+    assert first.folder is not None
+    (first.folder / "note.txt").write_text("mine")
+    answer(run, NAME, Asked(3), again=True)
+    assert {path.name for path in run.results.iterdir()} == {f"{NAME}-1.kept", f"{NAME}-2"}
+    kept = run.results / f"{NAME}-1.kept"
+    assert [path.read_text() for path in kept.iterdir()] == ["mine"]
+    assert len(kept_in(run.path, NAME)) == 1
+
+
 def consistent(found: Answer) -> bool:
     return len(found.table) == found.findings["rows"] == found.arguments["words"]
 
@@ -325,13 +336,14 @@ def test_an_answer_that_is_half_removed_is_not_there(
     """Whoever was stopped while it removed the old answer has left the new one alone."""
     answer(run, NAME, Asked(3))
 
-    def stopped(folder: Path, **_: object) -> None:
-        if folder.exists():
-            (folder / f"{NAME}.parquet").unlink()
+    def stopped(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        if path.name == f"{NAME}.parquet":
             raise KeyboardInterrupt
 
+    unlink = Path.unlink
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", stopped)
+        patch.setattr(Path, "unlink", stopped)
         with pytest.raises(KeyboardInterrupt):
             answer(run, NAME, Asked(3), again=True)
     assert [path.name for path in folders_of(run.path, NAME)] == [f"{NAME}-2"]

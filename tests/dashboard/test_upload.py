@@ -180,7 +180,7 @@ def test_a_learner_of_another_process_is_watched_not_doubled(
 
 def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None:
     learn("mine.tsv", PRINTED)
-    (folder / "mine" / "log.txt").write_text("learning\nlab: no GPU here\n")
+    (folder / "mine" / ".lab-log").write_text("learning\nlab: no GPU here\n")
     page = choose(opened(), "mine")
     assert [error.value for error in page.error] == ["no GPU here"]
     assert [button.label for button in page.button] == ["Go on", "Remove this corpus"]

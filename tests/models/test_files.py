@@ -17,7 +17,7 @@ from conftest import tiny_config
 from drawn import read_json
 
 from models.errors import UserError
-from models.runs.checkpoints import WEIGHTS, save_checkpoint
+from models.runs.checkpoints import save_checkpoint
 from models.runs.files import is_locked, locked, make_folder, write_bytes, write_folder, write_json
 from models.runs.run import METRICS, Run
 from models.training.loop import train
@@ -52,8 +52,9 @@ def test_a_file_is_replaced(tmp_path: Path) -> None:
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_folder(tmp_path / "deep" / "folder", {"a": b"1", "b": b"2"})
-    write_folder(tmp_path / "deep" / "folder", {"a": b"3"})
-    assert tree(tmp_path) == {"deep/folder/a": b"3"}
+    write_folder(tmp_path / "deep" / "folder", {"a": b"3", "b": b"4"})
+    assert tree(tmp_path) == {"deep/folder/a": b"3", "deep/folder/b": b"4"}
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["folder"]
 
 
 def test_json_is_written_and_read(tmp_path: Path) -> None:
@@ -334,15 +335,36 @@ def test_what_only_bears_the_name_of_a_lock_stays(tmp_path: Path) -> None:
 def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A training that is killed meanwhile leaves no half one."""
 
-    def stopped(folder: Path, **_: object) -> None:
-        (folder / WEIGHTS).unlink()
+    def stopped(path: Path, missing_ok: bool = False) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shutil.rmtree", stopped)
+    monkeypatch.setattr(Path, "unlink", stopped)
     with pytest.raises(KeyboardInterrupt):
         trained.forget_checkpoints(after=5)
     assert trained.steps() == [0, 1, 2, 5, 12]  # not 10
     trained.model()
+
+
+def test_notes_in_a_folder_that_goes_are_kept(trained: Run) -> None:
+    for turn, name in enumerate(("step-000010.kept", "step-000010.kept-2")):
+        (trained.checkpoints / "step-000010" / "note.txt").write_text(f"mine {turn}")
+        trained.forget_checkpoints(after=5, but=(12,))
+        assert trained.steps() == [0, 1, 2, 5, 12]
+        kept = trained.checkpoints / name
+        assert {path.name: path.read_text() for path in kept.iterdir()} == {
+            "note.txt": f"mine {turn}"
+        }
+        save_checkpoint(trained.checkpoints, trained.model(12), trained.config, 10)
+    trained.model(10)
+
+
+def test_notes_in_a_folder_that_is_replaced_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    write_folder(folder, {"a": b"old", "b": b"old"})
+    (folder / "mine").mkdir()
+    write_folder(folder, {"a": b"new"})
+    assert [path.name for path in folder.iterdir()] == ["a"]
+    assert sorted(path.name for path in (tmp_path / "folder.kept").iterdir()) == ["b", "mine"]
 
 
 def test_training_removes_what_its_killed_forerunner_left(trained: Run) -> None:

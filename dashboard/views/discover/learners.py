@@ -18,7 +18,7 @@ from models.errors import UserError
 from models.languages import Word
 from models.runs.files import as_json, make_folder
 
-LOG = "log.txt"
+LOG = ".lab-log"
 
 
 def folder_of(name: str) -> Path:

@@ -25,7 +25,7 @@ from models.objectives import OBJECTIVES, objective
 from models.runs.run import Run, find_runs, run_name
 from models.training.recipes import ABOUT, recipes_of
 
-LOGS = ".logs"
+LOGS = ".lab-logs"
 """The folder, below that of all runs, of what the trainings said."""
 MOST_STEPS = 20_000
 SEEDS = 10
