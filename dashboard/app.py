@@ -49,6 +49,7 @@ st.html(
     text-decoration: underline;
     text-underline-offset: 3px;
 }
+[data-testid=stMarkdownContainer] :has(.stMarkdownColoredBackground) {line-height: 1.6}
 [data-testid=stCaptionContainer], [data-testid=stCaptionContainer] * {
     color: light-dark(#5a5958, #b9b8b6);
     opacity: 1;

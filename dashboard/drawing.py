@@ -163,12 +163,14 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
         events: ``chooses``, where a click into the chart does something.
     """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
+    # A legend at the side would be cut off where the page is narrow.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
     dark = st.context.theme.type == "dark"
     shown = figure.copy(deep=False)  # a picture of many runs is large
     config = alt.Config() if shown.config is alt.Undefined else shown.config.copy(deep=False)
     config.axis, config.mark = alt.AxisConfig(labelFlush=False), alt.MarkConfig(aria=False)
+    config.legend = alt.LegendConfig(orient="top")
     config.text = alt.MarkConfig(color="#dddcda" if dark else "#33322f")
     shown.config = config
     fills = fills and isinstance(getattr(shown, "height", None), int)
