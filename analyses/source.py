@@ -16,6 +16,8 @@ from pathlib import Path
 
 from analyses.registry import BUILT_IN, registered
 
+NAMED = re.compile(r'"(models(?:\.\w+)+):\w+"')
+"""The module of what is looked up by its name, as the class of a family's models."""
 ROOT = Path(__file__).parents[1]
 MODELS = ("models", "interp", "analyses/activations.py")
 """The source that activations depend on."""
@@ -77,7 +79,8 @@ def without_words(text: str) -> str:
 @cache
 def _imported(module: str) -> frozenset[Path]:
     """The lab's files that a module of the lab imports, also within functions, and those that these
-    import; its own file and the packages around it among them."""
+    import; its own file and the packages around it among them. What ``models`` looks up by its
+    name counts as imported."""
     files: set[Path] = set()
     ahead = [module]
     while ahead:
@@ -92,6 +95,8 @@ def _imported(module: str) -> frozenset[Path]:
             parts = re.findall(r"[\w.]+", names)
             ahead += [package, *(f"{package}.{part}" for part in parts)] if package else []
             ahead += re.findall(r"[\w.]+", modules)
+        if name.startswith("models."):
+            ahead += NAMED.findall(_code(file))
     return frozenset(files)
 
 

@@ -145,7 +145,8 @@ def crossed_bootstrap(
     independent of each other: more cases of the same units do not make the interval much narrower.
 
     Where all cases agree, resampling shows no scatter. The interval is then Wilson's, for as many
-    trials as the role with the fewest different units has.
+    trials as the role with the fewest different units has. A single case between 0 and 1 has none:
+    NaN.
 
     Args:
         values: numbers from 0 to 1; a row is a case.
@@ -173,6 +174,8 @@ def crossed_bootstrap(
     cells = np.stack([mean, *np.quantile(means, [tail, 1 - tail], axis=0)], axis=1).tolist()
     ends = [unless_agreed(share, down, up, fewest, confidence) for share, down, up in cells]
     low, high = np.array(ends).T
+    if len(values) == 1:
+        low, high = (np.where((mean > 0) & (mean < 1), np.nan, end) for end in (low, high))
     return mean, low, high
 
 

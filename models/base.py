@@ -298,6 +298,11 @@ BYTES_OF_A_WEIGHT = 16
 """The bytes of a weight in training: itself, its gradient, and Adam's two moments."""
 
 
+def all_finite(model: nn.Module) -> bool:
+    """Is no weight infinite or NaN? Fused attention can hide one that an analysis then meets."""
+    return all(bool(weight.isfinite().all()) for weight in model.parameters())
+
+
 def memory() -> float:
     """The bytes of memory of this machine; infinite where the system does not tell."""
     try:

@@ -70,9 +70,8 @@ def predict(options: Predict) -> None:
         OUT.print(table_of(pd.DataFrame(columns)))
         OUT.print(verdict)
         return
-    # Of what stands before it was taught nothing.
-    taught_at = [at >= taught.begins(word) for at in range(1, len(word) + 1)]
-    told = [may if here else None for may, here in zip(follow, taught_at, strict=True)]
+    places = taught.taught_after(word)
+    told = [may if at in places else None for at, may in enumerate(follow, 1)]
     steps = [{"symbol": s, "next": may} for s, may in zip(word, told, strict=True)]
     table = pd.DataFrame({"symbol": word, "next": [" ".join(may or ()) for may in told]})
     if shown(options, table, {"accepted": accepted, "steps": steps}):

@@ -93,7 +93,7 @@ class Generator:
                 "that was taught them (--objective next-symbols)"
             )
         prompt = model.vocabulary.check(prompt)
-        if objective.of_pairs and objective.begins(prompt) > len(prompt):
+        if objective.of_pairs and len(prompt) not in objective.taught_after(prompt):
             raise UserError(
                 f"the model was taught {objective.taught}, and makes it after a source: give one "
                 f"that ends with its border, such as --prompt 'a b {BORDER}'"

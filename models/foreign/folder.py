@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from models.base import memory
+from models.base import all_finite, memory
 from models.errors import UserError, lab
 from models.foreign.network import Asked, Foreign, bridged, built
 from models.foreign.tokens import alphabet, border, listed
@@ -319,7 +319,7 @@ def _causal(
     """The network's logits on the probe. Raises UserError if they are no numbers, or if what stands
     later changes what it says before."""
     logits: Tensor = model.eval()(input_ids=tokens).logits
-    if not logits.isfinite().all():
+    if not (logits.isfinite().all() and all_finite(model)):
         raise UserError(f"{folder} answers with no numbers: its weights are damaged")
     if _differ(*logits[:, :-1]):
         raise UserError(

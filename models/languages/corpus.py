@@ -6,8 +6,9 @@ import hashlib
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, get_args
 
@@ -183,10 +184,25 @@ def check_sides(corpus: Language) -> None:
     sides: dict[Split, tuple[bool | None, ...]] = {"train": (True,) if pairs else (True, False)}
     for side, labels in {**sides, "validation": (None,), "test": (None,)}.items():
         for label in labels:
+            draw = partial(corpus.sample, np.random.default_rng(0), 1, corpus.lengths(1))
             try:
-                corpus.sample(np.random.default_rng(0), 1, corpus.lengths(1), label, side)
+                draw(label=label, split=side)
             except LookupError:
-                raise _too_few_lines(corpus, side) from None
+                if not pairs:
+                    raise _too_few_lines(corpus, side) from None
+                _check_targets(corpus, partial(draw, label=True, split=side), side)
+
+
+def _check_targets(corpus: Language, right: Callable[[], Sample], side: str) -> None:
+    """Raises UserError for pairs that are too few, or of which no wrong one can be made."""
+    try:
+        right()
+    except LookupError:
+        raise _too_few_lines(corpus, side) from None
+    raise UserError(
+        f"{corpus.name} has no wrong pair to judge a model by: all its targets of one length are "
+        "alike; add sources with other targets"
+    )
 
 
 def _too_few_lines(corpus: Language, side: str) -> UserError:

@@ -223,10 +223,10 @@ class Objective(ABC):
         """The tokens that a flawless model allows after so many symbols of a word."""
         return language.next_symbols(word[:at])
 
-    def begins(self, word: Sequence[str]) -> int:
-        """The number of symbols of a word after which the teacher first speaks; what a model says
-        before means nothing."""
-        return 0
+    def taught_after(self, word: Sequence[str]) -> range:
+        """The numbers of symbols of a word after which the teacher speaks; what a model says
+        elsewhere means nothing."""
+        return range(len(word) + 1)
 
     def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
         """The model's probability that each token may come next, token by token."""

@@ -118,8 +118,8 @@ class HiddenSymbols(NextToken):
         fits = fitting(language, language.vocabulary.words([word]), np.array([at - 1]))[0]
         return frozenset(language.vocabulary.decode(np.flatnonzero(fits)))
 
-    def begins(self, word: Sequence[str]) -> int:
-        return 1
+    def taught_after(self, word: Sequence[str]) -> range:
+        return range(1, len(word) + 1)
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
         """Every symbol of the word, where it stands."""

@@ -55,13 +55,13 @@ class NextOfTarget(NextToken):
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
         return tuple(token for token in super().tokens(vocabulary) if token != BORDER)
 
-    def begins(self, word: Sequence[str]) -> int:
-        return list(word).index(BORDER) + 1 if BORDER in word else len(word) + 1
+    def taught_after(self, word: Sequence[str]) -> range:
+        return range([*word, BORDER].index(BORDER) + 1, len(word) + 1)
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
         """Every token of the target; of a word without a border there is none to ask for."""
-        first = self.begins(word)
-        return [pair for pair in super().needed(word) if pair[0] >= first]
+        taught = self.taught_after(word)
+        return [pair for pair in super().needed(word) if pair[0] in taught]
 
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary

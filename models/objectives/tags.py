@@ -102,8 +102,8 @@ class Tags(NextToken):
             return frozenset()
         return frozenset({language.target(source)[at - 1]})
 
-    def begins(self, word: Sequence[str]) -> int:
-        return 1
+    def taught_after(self, word: Sequence[str]) -> range:
+        return range(1, [*word, BORDER].index(BORDER) + 1)
 
     def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
         """Every tag of the pair, at its symbol; of what is no pair of equal halves there is none to

@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from models.base import LanguageModel, build
+from models.base import LanguageModel, all_finite, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
@@ -323,7 +323,7 @@ class Run:
         word = self.language.vocabulary.words([self.language.example()])
         with torch.no_grad():
             lost = model(torch.as_tensor(word.tokens)).isnan().any()
-        if lost:
+        if lost or not all_finite(model):
             raise UserError(
                 f"{folder} answers with no numbers: its training diverged, or its weights are "
                 f"damaged; choose an earlier --step, or remove {self.path} and train again"

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import FormalLanguage, Language, Sample, Words
+from models.languages import BORDER, FormalLanguage, Language, Sample, Words
 from models.objectives.base import Objective
 from models.training.trained_words import TrainedWords
 
@@ -36,7 +36,7 @@ class LengthScore:
         exact: share of the members for which every next-symbol set, END included, was right; None
             if there is no member of this length or the run was taught verdicts alone.
         recognition: share of all words whose verdict was right. Half of the words are members where
-            both members and others exist.
+            both members and others exist; of labelled lines, as many as there are.
         members: share of the members whose verdict was right; None if there are no members.
         others: share of the other words whose verdict was right; None if there are no others.
         fresh: the number of different words among them that no training step drew; None where it
@@ -117,7 +117,8 @@ def balanced_words(
     """Test words of one length: half members and half others, if the language has both.
 
     If it has only one of the two, all words are of that kind; None if it has neither. Of a corpus
-    they are different lines, and as many as there are.
+    they are different lines, and as many as there are; of pairs, which have many wrong targets, as
+    many wrong ones as right ones.
 
     Args:
         hard: the others are near misses only. The result is then None unless there are both members
@@ -132,6 +133,9 @@ def balanced_words(
     for label, share in ((True, count // 2), (False, count - count // 2)):
         with suppress(LookupError):
             halves.append(draw(count=share, label=label))
+    if len(halves) == 2 and BORDER in language.vocabulary.ids:
+        fewer = min(len(half.labels) for half in halves)
+        halves = [Sample(half.words[:fewer], half.labels[:fewer]) for half in halves]
     if len(halves) == 2:
         return Sample.concatenate(*halves)
     if not halves or hard:
@@ -297,9 +301,9 @@ def predict(
     """
     logits = prefix_logits(model, word)
     taught = objective.tokens(model.vocabulary)
-    first = objective.begins(word)
+    places = objective.taught_after(word)
     follow = [
-        [token for token in taught if at >= first and row[model.vocabulary.ids[token]]]
+        [token for token in taught if at in places and row[model.vocabulary.ids[token]]]
         for at, row in enumerate(objective.allowed(logits).tolist())
     ]
     answers = objective.needed(word)

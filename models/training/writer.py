@@ -8,9 +8,8 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from models.base import all_finite
 from models.config import SELECTION_WORDS, TrainConfig
 from models.languages import AmbiguousLanguage, FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
@@ -59,11 +58,6 @@ def best_of(evaluated: Sequence[Evaluation]) -> Evaluation | None:
     evaluation has one."""
     scored = (line for line in reversed(evaluated) if "selection" in line)
     return max(scored, key=lambda line: line["selection"], default=None)
-
-
-def _all_finite(tensor: Tensor) -> bool:
-    """Is no number of a tensor infinite or NaN?"""
-    return bool(torch.isfinite(tensor).all())
 
 
 def _number(value: float) -> float | None:
@@ -146,8 +140,7 @@ class RunWriter:
 
     def _whole(self) -> bool:
         """Are the losses since the last evaluation, and all weights, numbers?"""
-        weights = self.trainer.model.state_dict().values()
-        return bool(np.isfinite(self.losses).all()) and all(map(_all_finite, weights))
+        return bool(np.isfinite(self.losses).all()) and all_finite(self.trainer.model)
 
     def _save_checkpoint(self) -> None:
         run, trainer = self.trainer.run, self.trainer

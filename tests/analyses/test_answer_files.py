@@ -176,6 +176,9 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
     ("file", "seen"),
     [
         ("models/languages/vocabulary.py", {"heads", "probing", "sweep", "models"}),
+        ("models/transformer/positions.py", {"heads", "probing", "sweep", "models"}),
+        ("models/rivals/recurrent.py", {"heads", "probing", "sweep", "models"}),
+        ("models/objectives/tags.py", {"heads", "probing", "sweep", "models"}),
         ("models/training/batches.py", {"heads", "probing", "sweep", "models"}),
         ("interp/heads/types.py", {"heads", "sweep", "models"}),
         ("interp/probing/probes.py", {"probing", "sweep", "models"}),

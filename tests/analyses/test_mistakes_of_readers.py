@@ -118,6 +118,8 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
         (["analyse", "in_the_way", "patching"], "a file is in the way: remove it"),
         (["analyse", "lost", "heads"], "answers with no numbers: its training diverged"),
         (["evaluate", "lost"], "answers with no numbers"),
+        (["predict", "hidden", "a b"], "answers with no numbers"),
+        (["analyse", "hidden", "probing"], "answers with no numbers"),
     ],
 )
 def test_one_line_with_the_cure(
@@ -141,8 +143,10 @@ def test_one_line_with_the_cure(
     shutil.rmtree("in_the_way/results", ignore_errors=True)
     Path("in_the_way/results").write_text("")
     shutil.copytree("run", "lost")
-    for file in Path("lost/checkpoints").glob("*/model.safetensors"):
-        _without_numbers(file)
+    shutil.copytree("run", "hidden")  # without hooks, attention hides what is lost in the keys
+    for name, part in (("lost", ""), ("hidden", "attn.k.weight")):
+        for file in Path(name, "checkpoints").glob("*/model.safetensors"):
+            _without_numbers(file, part)
     assert main(words) == 2
     said = capsys.readouterr().err
     assert says in said
@@ -151,9 +155,10 @@ def test_one_line_with_the_cure(
     assert Path("kernels.html").read_text() == "<!doctype html>mine"
 
 
-def _without_numbers(file: Path) -> None:
-    """Weights that are no numbers, with the hash that belongs to them."""
-    weights = {name: torch.full_like(each, float("nan")) for name, each in load_file(file).items()}
+def _without_numbers(file: Path, part: str) -> None:
+    """Weights of which a part is no numbers, with the hash that belongs to them."""
+    weights = load_file(file)
+    weights |= {name: weights[name].fill_(float("nan")) for name in weights if part in name}
     save_file(weights, file)
     config = file.with_name("config.json")
     record = json.loads(config.read_text())

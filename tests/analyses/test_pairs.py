@@ -305,6 +305,24 @@ def test_what_has_no_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         answer(run, "alignment", OPTIONS)
 
 
+def test_a_tagger_says_nothing_of_the_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.create(
+        tmp_path / "run",
+        tiny_config(
+            model=tiny_of("transformer", mask="bidirectional"),
+            language="copy",
+            objective="tags",
+            max_n=6,
+        ),
+    )
+    train(run, "cpu")
+    assert main(["predict", str(run.path), "a b > a b", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step["next"] is None for step in steps] == [False, False, True, True, True]
+
+
 def test_nothing_is_predicted_of_the_source(
     run_of: Callable[..., Run], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -517,6 +517,13 @@ def test_the_best_of_many_columns_can_be_told_from_all_others() -> None:
     assert (own["corrected"] <= 0.05).all()
 
 
+def test_one_case_has_no_crossed_interval() -> None:
+    _, low, high = crossed_bootstrap(np.array([[0.4]]), np.array([[0, 1]]))
+    assert np.isnan([*low, *high]).all()
+    _, low, high = crossed_bootstrap(np.array([[1.0]]), np.array([[0, 1]]))
+    assert [*low, *high] == pytest.approx(wilson(1, 1), abs=1e-12)
+
+
 def test_the_crossed_bootstrap_is_as_wide_as_few_units_allow() -> None:
     """Against draws of new units: many pairs of twelve units are far fewer than so many cases."""
     units = np.array(list(product(range(6), range(6, 12))))

@@ -226,6 +226,7 @@ def test_what_is_wrong_is_told_by_its_line(text: str, said: str) -> None:
     ("text", "productions"),
     [
         ("S -> NP V' [3] | V' [1]\nNP -> 'x'\nV' -> 'y'", ["S -> NP V'", "S -> V'"]),
+        ("S'' -> 'a' S'' | 'b'", ["S'' -> 'a' S''", "S'' -> 'b'"]),
         ("S -> 'it's' | \"they're\" S", ['S -> "it\'s"', 'S -> "they\'re" S']),
         ("S -> 'a'S'b'|'a''b'", ["S -> 'a' S 'b'", "S -> 'a' 'b'"]),
         ("S->'a' S|ε", ["S -> 'a' S", "S ->"]),

@@ -16,7 +16,7 @@ from analyses.questions.behaviour import targets
 from models.errors import UserError
 from models.languages import BORDER, END, PairCorpus, Words
 from models.runs.run import Run
-from models.training.evaluation import evaluate
+from models.training.evaluation import balanced_words, evaluate
 from models.training.loop import train
 
 LETTERS = {"x": "een", "y": "twee", "z": "drie"}
@@ -132,6 +132,23 @@ def test_a_wrong_pair_stands_in_no_line(corpus: PairCorpus, hard: bool) -> None:
         assert label or near or not hard
     alone = corpus.sample(rng, 20, corpus.lengths(0), label=False)
     assert not alone.labels.any()
+
+
+def test_whoever_accepts_all_is_right_of_half(corpus: PairCorpus) -> None:
+    """Wrong targets are many: of each length as many are asked as there are right pairs."""
+    samples = [balanced_words(corpus, length, 64, 0) for length in corpus.lengths(0)]
+    shares = [sample.labels.mean() for sample in samples if sample is not None]
+    assert shares == [0.5] * len(shares)
+    assert shares
+
+
+def test_pairs_without_a_wrong_one_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "alike.tsv"
+    path.write_text("".join(f"{' '.join(source)}\tx\n" for source in SOURCES))
+    config = tiny_config(language="alike", objective="sequence-to-sequence")
+    with pytest.raises(UserError, match="alike has no wrong pair to judge a model by"):
+        Run.create(tmp_path / "run", config, path)
+    assert not (tmp_path / "run").exists()
 
 
 def both(words: Words) -> tuple[np.ndarray, np.ndarray]:

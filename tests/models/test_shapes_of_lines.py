@@ -129,6 +129,12 @@ def test_words_of_one_letter_or_repeated_ones_are_no_letters(tmp_path: Path) -> 
     assert not read_lines(tmp_path / "short").shape
 
 
+def test_escapes_of_json_have_one_form(tmp_path: Path) -> None:
+    rows = [{"label": "a", "text": "cafe\u0301 x"}, {"label": "b", "text": "caf\u00e9 y"}]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_lines(tmp_path / "e.jsonl").words == [("caf\u00e9", "x"), ("caf\u00e9", "y")]
+
+
 def test_minimal_pairs_are_two_lines_each(tmp_path: Path) -> None:
     rows = [{"sentence_good": f"de hond {i}", "sentence_bad": f"de honden {i}"} for i in range(3)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -111,7 +111,7 @@ def _follow(run: Run, word: Word) -> pd.DataFrame:
     if isinstance(run.language, FormalLanguage):
         right = [run.objective.true_tokens(run.language, word, at) for at in range(len(word) + 1)]
         table["truth"] = [token in answers for answers in right for token in tokens]
-    table = table[table["position"] >= run.objective.begins(word)]
+    table = table[table["position"].isin(run.objective.taught_after(word))]
     return table[table["token"] != tokens[BOS_ID]]
 
 

@@ -120,7 +120,9 @@ def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
         if left[0] in "'\"":
             raise UserError(f"line {line}: a quote is not closed: {WRITE}")
         raise UserError(f"line {line}: {left[:20]!r} cannot be read: {WRITE}")
-    parts = min(whole, key=lambda parts: any(" " in (token["single"] or "") for token in parts))
+    singles = [[token["single"] for token in parts] for parts in whole]
+    strange = [any(one == "" or " " in (one or "") for one in reading) for reading in singles]
+    parts = whole[strange.index(min(strange))]
     rights: list[tuple[Right, float]] = [((), 0.0)]
     for token in parts:
         right, weight = rights[-1]
