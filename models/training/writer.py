@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from models.base import all_finite
 from models.config import SELECTION_WORDS, TrainConfig
 from models.languages import AmbiguousLanguage, FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import append_bytes, sweep, write_bytes
+from models.runs.files import append_bytes, making, sweep, write_bytes
 from models.runs.learnt import selection_lengths
 from models.runs.records import Evaluation
 from models.runs.run import METRICS
@@ -77,8 +78,9 @@ class RunWriter:
         self.trainer, run = trainer, trainer.run
         for folder in (run.path, run.checkpoints):
             sweep(folder, age=0.0)  # one process at a time trains a run
-        if (run.path / STATE).exists():
-            load_state(trainer)
+        with making(run.checkpoints):
+            if os.path.lexists(run.path / STATE):  # what a dead link led to may come back
+                load_state(trainer)
         if trainer.step == 0 or trainer.done:  # the last one may be lost, and the state holds it
             self._save_checkpoint()
         lines = [line for line in run.metrics() if line["step"] <= trainer.step]

@@ -115,6 +115,26 @@ def test_a_training_that_begins_again_on_a_full_disk_keeps_its_checkpoints(train
     assert trained.steps() == before
 
 
+def test_a_training_that_cannot_go_on_changes_nothing(trained: Run) -> None:
+    """A file stands where checkpoints belong; or the saved state is a link to a disk that is gone:
+    taken for no state at all, the training would begin again and remove later checkpoints."""
+    trained.update(status="training")
+    trained.checkpoints.rename(trained.path / "moved")
+    trained.checkpoints.touch()
+    before = tree(trained.path)
+    with pytest.raises(UserError, match="a file is in the way"):
+        train(trained, device="cpu")
+    assert tree(trained.path) == before
+    trained.checkpoints.unlink()
+    (trained.path / "moved").rename(trained.checkpoints)
+    (trained.path / STATE).unlink()
+    (trained.path / STATE).symlink_to("gone")
+    before = tree(trained.path)
+    with pytest.raises(UserError, match="No such file or directory"):
+        train(trained, device="cpu")
+    assert tree(trained.path) == before
+
+
 @pytest.mark.parametrize("below", ["", "deep", "deep/deeper"])
 def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
     """Below a file there is no folder, for root neither."""
