@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pandas as pd
 
 from analyses.command_line.arguments import productions
@@ -110,7 +112,12 @@ def _begin(options: Train, parent: Run | None = None) -> None:
         run = Run.create(path, config, options.corpus, parent)
         if isinstance(run.language, LabelledCorpus) and run.language.shape:
             OUT.print(f"{options.corpus}: {run.language.shape}", markup=False, soft_wrap=True)
-        _go(run, options.device)
+        try:
+            _go(run, options.device)
+        except (MemoryError, RuntimeError):  # of a GPU's memory it is the latter
+            if not run.metrics():  # nothing was learned: it is refused, as if it were not begun
+                shutil.rmtree(path)
+            raise
 
 
 def resume(options: Resume) -> None:

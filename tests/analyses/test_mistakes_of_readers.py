@@ -166,6 +166,19 @@ def _without_numbers(file: Path, part: str) -> None:
     config.write_text(json.dumps(record))
 
 
+def test_a_training_without_memory_for_a_step_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("models.training.trainer.Trainer.advance", refuse)
+    words = ["train", "anbn", "--steps", "4", "--out", str(tmp_path / "runs")]
+    with pytest.raises(MemoryError):
+        main(words)
+    assert not list((tmp_path / "runs").iterdir())
+
+
 def test_a_table_keeps_its_words(run: Run) -> None:
     Path("t.csv").write_text("a,b\nNA,007\nx,\n")
     assert main(["report", "t.csv", *CSV]) == 0
