@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import regex
 
 from models.errors import UserError
-from models.reading import one_form
 
 LABELS = (
     *("label", "gold_label", "class", "group", "column", "target", "category", "acceptability"),
@@ -176,7 +175,7 @@ def _objects(lines: Sequence[str], where: str) -> Table | None:
             row = None
         if not isinstance(row, dict):
             raise UserError(f"{where}, line {number}: no JSON object: write one a line")
-        objects.append({one_form(name): one_form(_cell(value)) for name, value in row.items()})
+        objects.append({str(name): _cell(value) for name, value in row.items()})
     names = list(objects[0])
     if set(PAIR) <= set(names):
         rows = [(kind[9:], row.get(kind, "")) for row in objects for kind in PAIR]

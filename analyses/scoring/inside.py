@@ -41,7 +41,7 @@ SHORT = 200
 """The most letters of a fault."""
 
 
-class ForbiddenError(Exception):
+class _ForbiddenError(Exception):
     """A lens asked for the truth."""
 
 
@@ -96,7 +96,7 @@ def _fence(offences: list[str]) -> None:
             offences.append(f"it opened {PLAN}, where the truth is")
         else:
             return
-        raise ForbiddenError(offences[-1])
+        raise _ForbiddenError(offences[-1])
 
     sys.addaudithook(watch)
 

@@ -150,7 +150,8 @@ def _cells(
 ) -> tuple[list[str], list[Word]]:
     """The two cells of each numbered line, the second one as words."""
     firsts, words = [], []
-    for number, (before, rest) in pairs:
+    for number, cells in pairs:
+        before, rest = map(one_form, cells)  # escapes of JSON may have another
         where, (left, right) = f"{path}, line {number}", columns
         if not before.strip():
             raise UserError(f"{where} has no {left}: write {left}, tab, {right}")

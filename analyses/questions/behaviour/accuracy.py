@@ -188,7 +188,8 @@ def _claims(answer: Answer) -> list[Claim]:
     on stand beside them."""
     findings, table = answer.findings, answer.table
     sizes = table["n"].fillna(table["length"])
-    there = {"in": sizes <= findings["window"], "beyond": sizes > findings["window"]}
+    inside, far = sizes <= findings["window"], f", up to {table['length'].max()} symbols"
+    there = {"in the training window": inside, f"beyond the training window{far}": ~inside}
     made = [_right(table[rows], where) for where, rows in there.items() if rows.any()]
     first = replace(made[0], notes=tuple(_notes(table, findings)))
     return [first, *made[1:]]
@@ -205,7 +206,7 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
     constant = max(members, words - members) / words
     columns = {"recognition": "share", "different": "count", "length": "group"}
     claim = pooled(
-        f"{{}} of the verdicts are right {where} the training window",
+        f"{{}} of the verdicts are right {where}",
         rows.drop(columns="count")
         .rename(columns=columns)
         .assign(constant=float(constant), half_way=float(1 + constant) / 2),

@@ -328,7 +328,9 @@ def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
     kinds = {row["kind"]: 0 for row in rows}
     for row in rows:
         kinds[row["kind"]] += row["words"]
-    counts = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
+    counts = " and ".join(
+        f"{count} word{'s' * (count != 1)} {kind}" for kind, count in kinds.items()
+    )
     lines = [f"It was also asked {counts}, of up to {rows[-1]['length']} symbols."]
     for row in rows:
         if wrong := row["words"] - round(row["agree"] * row["words"]):

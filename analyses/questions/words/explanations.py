@@ -258,10 +258,10 @@ def _claims(answer: Answer) -> list[Claim]:
 
 def _misses(scores: pd.DataFrame) -> Iterator[str]:
     """Which values miss the sum that their method promises by more than 1%; nothing if none do."""
-    rows = scores.dropna(subset="gain")
-    far = rows[rows["completeness"] > ENOUGH * rows["gain"].abs()]
+    rows = scores.dropna(subset="gain").assign(gain=lambda rows: rows["gain"].abs())
+    far = rows[rows["completeness"] > ENOUGH * rows["gain"]]
     misses = [
-        f"{called(row['method'], row['scale'])} {row['completeness']:.2g} of {abs(row['gain']):.2g}"
+        f"{called(row['method'], row['scale'])} by {row['completeness']:.2g} of {row['gain']:.2g}"
         for row in far.to_dict("records")
     ]
     if misses:
