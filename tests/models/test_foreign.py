@@ -216,7 +216,15 @@ def no_numbers(folder: Path) -> None:
 
 
 def no_numbers_later(folder: Path) -> None:
-    """From the sixth token on."""
+    """From the sixth token on: the weights are numbers, and their sum is none."""
+    model = made("gpt2")
+    with torch.no_grad():
+        model.transformer.wpe.weight[5:] = 3e38
+    model.save_pretrained(folder)
+
+
+def nan_later(folder: Path) -> None:
+    """A position that a short word does not reach."""
     model = made("gpt2")
     with torch.no_grad():
         model.transformer.wpe.weight[5:] = torch.nan
@@ -296,6 +304,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "reads ahead": (bidirectional, (), "depends on later ones"),
     "broken weights": (cut, (), "cannot be read"),
     "no numbers": (no_numbers, (), "answers with no numbers"),
+    "a weight that is no number": (nan_later, (), "answers with no numbers"),
     "no numbers later": (no_numbers_later, (), "no numbers to words of [5-9] symbols"),
     "outside": (lambda f: parted(f, "../x.safetensors"), (), "names '../x.safetensors', no"),
     "a pickle as a part": (lambda f: parted(f, "evil.bin"), (), "names 'evil.bin', no .*safetens"),
