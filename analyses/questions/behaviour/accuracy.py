@@ -217,9 +217,8 @@ def _right(rows: pd.DataFrame, where: str) -> Claim:
             "half way from there to all right": "half_way",
         },
     )
-    return replace(
-        claim, doubts=[] if (claim.value or 0.0) >= RIGHT else [f"Less than {RIGHT:.0%}."]
-    )
+    doubt = f"A network that is right has {RIGHT:.0%} or more."
+    return replace(claim, doubts=[] if (claim.value or 0.0) >= RIGHT else [doubt])
 
 
 def _notes(table: pd.DataFrame, findings: Mapping[str, Any]) -> Iterator[str]:
@@ -233,7 +232,7 @@ def _notes(table: pd.DataFrame, findings: Mapping[str, Any]) -> Iterator[str]:
         hits = round(worst["recognition"] * worst["different"])
         low, high = wilson(hits, int(worst["different"]), 1 - LEVEL / len(trained))
         yield (
-            f"The lowest of {len(trained)} lengths is {int(worst['length'])}: "
+            f"The lowest of {len(trained)} lengths is length {int(worst['length'])}: "
             f"{worst['recognition']:.1%}{brackets(low, high, '.1%')} of {int(worst['different'])} "
             "words (Wilson, corrected for the choice)."
         )
