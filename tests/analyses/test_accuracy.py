@@ -244,7 +244,7 @@ def test_right_verdicts_are_held_against_their_controls(
     }
     assert (beyond.grade, beyond.value) == ("no better than its controls", 0.5)
     low, high = wilson(50, 100, 1 - 0.05 / 3)
-    worst = f"The lowest of 3 lengths is length 6: 50.0% [{low:.1%}, {high:.1%}] of 100 words"
+    worst = f"is length 6: 50.0% [{low:.1%}, {high:.1%}] of 128 words, 100 different (Wilson"
     assert worst in inside.sentence
 
 

@@ -90,7 +90,7 @@ def test_the_chart_has_a_panel_for_each_variable_and_one_for_the_loss(run: Run) 
 
 
 def grown(
-    probes: dict[str, tuple[float, float]], task: float = 0.8, half: float = 0.05
+    probes: dict[str, tuple[float, float]], task: float = 0.8, half: float = 0.05, chosen: str = ""
 ) -> tuple[str, str]:
     """The grade and the sentence of scores by site, before the first step and after the last."""
     of = {"kind": "probe", "target": "a-b", "metric": "R2", "n_test": 40}
@@ -105,6 +105,7 @@ def grown(
         for step, value in ((0, 0.0), (9, task))
     ]
     table = pd.DataFrame(rows)
+    table.loc[(table["site"] == chosen) & (table["step"] == 0), "choice"] = 1.0
     (claim,) = emergence.QUESTION.claims(Answer(table, findings=findings(table)))
     return claim.grade, claim.sentence
 
@@ -119,6 +120,9 @@ def test_what_grew_is_held_against_the_best_site_before_training() -> None:
     assert grown({"L0": (0.2, 0.9), "embed": (0.88, 0.4)})[0] == "no better than its controls"
     assert grown({"L0": (0.2, 0.9)}, half=0.6)[0] == "no better than its controls"
     assert grown({"L0": (0.9, 0.2)})[0] == "no better than its controls"
+    grade, said = grown({"L0": (0.95, 0.95), "embed": (0.7, 0.2)}, chosen="embed")
+    assert grade == "no better than its controls"
+    assert "It was 0.950 at L0 before the first step" in said
     assert grown({"L0": (0.2, 0.9)}, half=float("nan"))[0] == "not weighed"
 
 

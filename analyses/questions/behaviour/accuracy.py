@@ -233,8 +233,8 @@ def _notes(table: pd.DataFrame, findings: Mapping[str, Any]) -> Iterator[str]:
         low, high = wilson(hits, int(worst["different"]), 1 - LEVEL / len(trained))
         yield (
             f"The lowest of {len(trained)} lengths is length {int(worst['length'])}: "
-            f"{worst['recognition']:.1%}{brackets(low, high, '.1%')} of {int(worst['different'])} "
-            "words (Wilson, corrected for the choice)."
+            f"{worst['recognition']:.1%}{brackets(low, high, '.1%')} of {int(worst['count'])} "
+            f"words, {int(worst['different'])} different (Wilson, corrected for the choice)."
         )
     if chosen := findings["selection"]:
         yield (

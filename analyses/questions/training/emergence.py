@@ -140,14 +140,16 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _claims(answer: Answer) -> list[Claim]:
-    """The gain by training in the score of a probe of the main variable; before and after it is
-    read at the site that other words chose."""
+    """The gain by training in the score of a probe of the main variable, at the site that other
+    words chose. Before training it is read there and at a site that they chose then: the better
+    one counts."""
     facts, table = answer.findings, answer.table
     target = facts["main"].partition(" (")[0]
-    first, last = (
-        _best_at(table, step).set_index("target").loc[target]
-        for step in (table["step"].min(), table["step"].max())
-    )
+    early, late = table["step"].min(), table["step"].max()
+    own, last = (_best_at(table, step).set_index("target").loc[target] for step in (early, late))
+    there = (table["step"] == early) & (table["target"] == target)
+    same = table[there & (table["site"] == last["site"])].iloc[0]
+    first = max(own, same, key=lambda row: row["value"])
     sides = (tuple(row[["value", "low", "high"]]) for row in (last, first))
     task, what = facts["curves"][facts["task"]], TASKS[facts["task"]]
     return [
