@@ -243,6 +243,7 @@ NO = "no better than its controls"
             "Of 50 words one edit away, of up to 40 symbols, only 40% are foretold.",
         ),
         ({"agreement_sides": sides((0, 0), (800, 800))}, NO, "always the same answer 100.0%"),
+        ({"agreement_sides": sides((0, 0), (800, 800))}, NO, "before, all of one verdict (Wilson)"),
         ({"agreement_sides": sides((0, 0), (0, 0))}, "holds", "gives 100.0% [99.0%, 100.0%] of th"),
         ({"status": "counts", "envelope": COUNTS}, "holds", "foretells 99.5% ["),
         ({"status": "counts", "envelope": COUNTS | {"outside": 0.5}}, "fragile", "less than 99%"),

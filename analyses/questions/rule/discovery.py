@@ -107,12 +107,16 @@ def _claims(answer: Answer) -> list[Claim]:
     if not sides:  # every word was asked while the rule was learned
         finding = f"{headline}; this gives {{}} of the held-out words their right label"
         return [replace(labels, finding=finding, doubts=doubts, notes=notes)]
+    unit, interval = "words that were not asked before, all of one verdict", "Wilson"
+    if len(sides) == 2:
+        unit = "words that were not asked before"
+        interval = "accepted and rejected words weigh the same; Wilson's intervals, put together"
     foretold = Claim(
         "The best automaton foretells {} of the network's verdicts",
         *weighted_sum(*((1 / len(sides), side) for side in sides)),
         count,
-        "words that were not asked before",
-        "accepted and rejected words weigh the same; Wilson's intervals, put together",
+        unit,
+        interval,
         {"always the same answer": 1 / len(sides)},
         ".1%",
         doubts=doubts,
