@@ -115,24 +115,31 @@ def test_a_training_that_begins_again_on_a_full_disk_keeps_its_checkpoints(train
     assert trained.steps() == before
 
 
-def test_a_training_that_cannot_go_on_changes_nothing(trained: Run) -> None:
+def test_a_training_that_cannot_go_on_changes_nothing(tmp_path: Path) -> None:
     """A file stands where checkpoints belong; or the saved state is a link to a disk that is gone:
     taken for no state at all, the training would begin again and remove later checkpoints."""
-    trained.update(status="training")
-    trained.checkpoints.rename(trained.path / "moved")
-    trained.checkpoints.touch()
-    before = tree(trained.path)
+
+    def stop(step: int, value: float | None) -> None:
+        if step == 7:
+            raise KeyboardInterrupt
+
+    run = Run.create(tmp_path / "run", tiny_config(steps=12, evaluate_every=5))
+    with pytest.raises(KeyboardInterrupt):
+        train(run, "cpu", stop)
+    run.checkpoints.rename(run.path / "moved")
+    run.checkpoints.touch()
+    before = tree(run.path)
     with pytest.raises(UserError, match="a file is in the way"):
-        train(trained, device="cpu")
-    assert tree(trained.path) == before
-    trained.checkpoints.unlink()
-    (trained.path / "moved").rename(trained.checkpoints)
-    (trained.path / STATE).unlink()
-    (trained.path / STATE).symlink_to("gone")
-    before = tree(trained.path)
+        train(run, device="cpu")
+    assert tree(run.path) == before
+    run.checkpoints.unlink()
+    (run.path / "moved").rename(run.checkpoints)
+    (run.path / STATE).rename(tmp_path / "moved")
+    (run.path / STATE).symlink_to("gone")
+    before = tree(run.path)
     with pytest.raises(UserError, match="No such file or directory"):
-        train(trained, device="cpu")
-    assert tree(trained.path) == before
+        train(run, device="cpu")
+    assert tree(run.path) == before
 
 
 @pytest.mark.parametrize("below", ["", "deep", "deep/deeper"])
