@@ -41,6 +41,10 @@ from models.transformer.relations import Relations
 class HookedTransformer(IncrementalTransformer):
     """A decoder or, with a bidirectional mask, an encoder."""
 
+    # From Python 3.12 on, isinstance with a protocol sees what stands on the class alone.
+    blocks = property(lambda self: self._modules["blocks"])
+    ln_final = property(lambda self: self._modules["ln_final"])
+
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
         super().__init__(config, vocabulary)
