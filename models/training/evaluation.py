@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import BORDER, FormalLanguage, Language, Sample, Words
+from models.languages import FormalLanguage, Language, PairCorpus, Sample, Words
 from models.objectives.base import Objective
 from models.training.trained_words import TrainedWords
 
@@ -133,7 +133,7 @@ def balanced_words(
     for label, share in ((True, count // 2), (False, count - count // 2)):
         with suppress(LookupError):
             halves.append(draw(count=share, label=label))
-    if len(halves) == 2 and BORDER in language.vocabulary.ids:
+    if len(halves) == 2 and isinstance(language, PairCorpus):
         fewer = min(len(half.labels) for half in halves)
         halves = [Sample(half.words[:fewer], half.labels[:fewer]) for half in halves]
     if len(halves) == 2:

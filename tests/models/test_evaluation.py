@@ -151,6 +151,13 @@ def test_the_test_words_hang_on_the_seed_and_the_length_alone() -> None:
     assert both[12] != words(range(12, 13), 1)[12]
 
 
+def test_an_odd_number_of_words_is_drawn_whole_where_wrong_pairs_are_made_at_will() -> None:
+    sample = balanced_words(language("sort"), 7, 51, seed=0)
+    assert sample is not None
+    assert sample.labels.sum() == 25
+    assert len(sample.labels) == 51
+
+
 def test_a_word_that_stands_twice_is_read_once() -> None:
     """The answers are those of reading all of them; half of 50 words are the one member."""
     lang, taught = language("anbn"), objective("next-symbols")
