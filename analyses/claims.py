@@ -180,7 +180,7 @@ def verdict(claims: Sequence[Claim], known: Knowledge | None, sentence: str) -> 
         sentence: what is said of an answer without claims.
     """
     if known is not None and not known.is_shown:
-        return Verdict(NOTHING_KNOWN, "no better than its controls", _ignorance(known))
+        return Verdict(NOTHING_KNOWN, "not weighed", _ignorance(known))
     if not claims:
         return Verdict(sentence, "not weighed", "It has no number that a control could refute.")
     return Verdict(claims[0].short, claims[0].grade, claims[0].why)

@@ -63,9 +63,9 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
 GRADES: dict[Grade, str] = {
     "holds": "Beyond every control, by its interval.",
     "fragile": "Beyond the controls, but not in every way that was tested.",
-    "no better than its controls": "A control comes as far, or the network does not know its "
-    "language.",
-    "not weighed": "There is no interval or no control that could refute it.",
+    "no better than its controls": "A control comes as far.",
+    "not weighed": "There is no interval or no control that could refute it, or the network does "
+    "not know its language.",
 }
 
 

@@ -99,7 +99,7 @@ def test_a_circuit_may_be_searched_by_any_scores(
     """And says by which."""
     run, result = answered
     assert result.findings["scores"] == "exact, noising"
-    assert "The ranking is that of exact, noising;" in result.claims[0].sentence
+    assert 'The edges are ranked by "exact, noising" (' in result.claims[0].sentence
     asked = list[dict[Edge, float]]()
 
     def every_third(bench: Bench, scores: dict[Edge, float], goal: float) -> list[Edge]:

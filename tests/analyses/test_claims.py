@@ -88,7 +88,7 @@ def test_a_claim_in_words() -> None:
 def test_of_a_network_that_knows_nothing_nothing_is_told() -> None:
     for low in (0.5, 0.4, None):
         ignorant = replace(KNOWS, low=low)
-        assert verdict([CLAIM], ignorant, "").grade == "no better than its controls"
+        assert verdict([CLAIM], ignorant, "").grade == "not weighed"
         assert told([CLAIM], ignorant).startswith(NOTHING_KNOWN)
         assert "Probes" not in told([CLAIM], ignorant)
     assert verdict([CLAIM], KNOWS, "").short == CLAIM.short

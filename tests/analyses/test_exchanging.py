@@ -19,7 +19,7 @@ from transformer_lens.hook_points import HookPoint
 
 from analyses.questions.trials.cases import arbitrary, drawn_cases, meant
 from analyses.questions.trials.exchanging import ARBITRARY, chosen, interchange, planned
-from analyses.questions.trials.findings import LONGER, exchange_claim, state_claim
+from analyses.questions.trials.findings import LONGER, MEASURES, exchange_claim, state_claim
 from analyses.questions.trials.findings import exchanged as told
 from analyses.questions.trials.prefixes import Prefixes, answers_of
 from analyses.questions.trials.states import scrubbing, state_steering
@@ -392,7 +392,7 @@ def test_an_exchange_is_told_beyond_its_controls(
     }
     claim = exchange_claim(exchange, "a-b", scrubbed)
     assert claim.grade == grade
-    assert next(iter(measures)) in claim.finding
+    assert MEASURES[next(iter(measures))] in claim.finding
 
 
 def test_a_state_is_told_beyond_a_random_direction() -> None:

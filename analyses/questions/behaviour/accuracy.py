@@ -244,6 +244,8 @@ def _notes(table: pd.DataFrame, findings: Mapping[str, Any]) -> Iterator[str]:
         yield _every_in_words(findings["all_words"])
     if findings["leans_on"]:
         yield _leaning_in_words(findings["leans_on"])
+    members = trained["member_words"].sum() / trained["count"].sum()
+    yield f"Of the words drawn {members:.0%} are members."
 
 
 def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:

@@ -164,7 +164,8 @@ def _claims(answer: Answer) -> list[Claim]:
             ".0%",
             doubts=doubts,
             notes=[
-                f"The ranking is that of {findings['scores']}; knocked out, they take away "
+                f'The edges are ranked by "{findings["scores"]}" (the options scores and '
+                "direction); knocked out, they take away "
                 f"{circuit['completeness']:.0%}, and denoised, they restore "
                 f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges and "
                 f"keeps {untrained['faithfulness']:.0%}."

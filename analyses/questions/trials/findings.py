@@ -21,8 +21,16 @@ CONTROLS = {
     "random subspace": "a random subspace, moved as far",
     "none": "nothing exchanged",
 }
-TOLD = ("course, read again", "course, state exchanged", "next symbols")
-"""The measures that a claim is about, the first that there is."""
+MEASURES = {
+    "course, read again": "exchanged after each further symbol",
+    "course, state exchanged": "exchanged once, and read after each further symbol",
+    "next symbols": "exchanged and read at one place",
+    "course, carried": "the prefixes' difference added after each further symbol",
+    "course, carried in proportion": "their difference added, shared out over the length",
+    "course, prefix exchanged": "the whole prefix exchanged",
+}
+"""The measures of an exchange in words. A claim is about the first that there is; the others may
+cast doubt."""
 
 
 def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | None:
@@ -84,9 +92,9 @@ def _value(rows: pd.DataFrame, variable: object) -> float:
 def exchange_claim(
     exchange: Mapping[str, Any], main: str, scrubbed: Mapping[str, Any] | None
 ) -> Claim:
-    """The effect of exchanging a subspace, by the first of ``TOLD``. Other tests may cast doubt."""
+    """The effect of exchanging a subspace, by the first of ``MEASURES``."""
     measures = exchange["measures"]
-    measure = next(name for name in TOLD if name in measures)
+    measure = next(name for name in MEASURES if name in measures)
     about = measures[measure]
     name = main if main in about["variables"] else next(iter(about["variables"]))
     result = about["variables"][name]
@@ -95,7 +103,9 @@ def exchange_claim(
     for other in _further(measures, measure):
         here, beside = _beside(measures[other]["variables"][name])
         if here <= (most := max(beside.values())):
-            doubts.append(f"By another test ({other}) it is {here:.0%}, a control {most:.0%}.")
+            doubts.append(
+                f"By another test ({MEASURES[other]}) it is {here:.0%}, a control {most:.0%}."
+            )
     if (longer := result["values"].get(LONGER, 1.0)) <= max(controls.values()):
         doubts.append(f"Trained on shorter and scored on longer prefixes it is {longer:.0%}.")
     if scrubbed is not None:
@@ -107,7 +117,8 @@ def exchange_claim(
             )
     return Claim(
         f"Exchanging {name} in {about['rank']} of {exchange['width']} dimensions at "
-        f"{about['site']} gives what the language says in {{}} of pairs ({measure})",
+        f"{about['site']} gives what the language says in {{}} of pairs, "
+        f"{MEASURES[measure]}",
         value,
         result["low"],
         result["high"],
