@@ -1,11 +1,13 @@
-"""The checks of shapes and types at run time: of each function the first calls in every test.
+"""The checks of shapes at run time: of each function the first calls in every test.
 
 jaxtyping and beartype check each call of ``models`` and ``interp``. A lens calls the same function
-thousands of times with the same shapes, and to check all of them took longer than the tests.
+thousands of times with the same shapes, and to check all of them took longer than the tests. What
+has no shape in its annotations stays bare: mypy has read it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -43,20 +45,31 @@ _decorate = jaxtyping.jaxtyped
 
 
 def _jaxtyped(*args: Any, **kwargs: Any) -> Any:
-    """``jaxtyping.jaxtyped``, but a function within one stays bare after its checks: it is made at
-    each call of the other one, and to decorate it takes a millisecond."""
+    """``jaxtyping.jaxtyped``, but what has no shapes stays bare, and so does a function within one
+    after its checks: it is made at each call of the other one, and to decorate it takes a
+    millisecond."""
     made = _decorate(*args, **kwargs)
     if args:
         return made
 
     def decorated(function: Any) -> Any:
         name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-        return function if _made[name] >= CHECKS else made(function)
+        bare = _made[name] >= CHECKS or not has_shapes(function)
+        return function if bare else made(function)
 
     return decorated
 
 
 jaxtyping.jaxtyped = _jaxtyped
+SHAPE = re.compile(r"\b(Bool|Float|Int|Shaped)\[")
+
+
+def has_shapes(made: Any) -> bool:
+    """Whether a function or a class has a shape in its annotations, or a name that stands for one."""
+    texts = [str(hint) for hint in getattr(made, "__annotations__", {}).values()]
+    names = {name for text in texts for name in re.findall(r"\b[A-Z]\w*", text)}
+    known = vars(sys.modules[made.__module__])
+    return any(map(SHAPE.search, [*texts, *(str(known.get(name)) for name in names)]))
 
 
 def named(module: str, name: str) -> FunctionType | None:

@@ -14,8 +14,10 @@ from jaxtyping import Float, TypeCheckError
 
 from interp.explanations.scores import cosine
 from interp.model import activations
+from models.checks import check_fields
 from models.languages import Words
 from models.model_config import ModelConfig
+from models.plants.program import Program
 from models.transformer.model import HookedTransformer
 
 
@@ -55,6 +57,14 @@ def test_a_function_within_one_is_bare_after_its_checks() -> None:
         made()(np.ones(3))
     made()(np.ones((2, 3)))
     assert not hasattr(made(), "__wrapped__")
+
+
+def test_what_has_no_shapes_is_bare() -> None:
+    assert not hasattr(check_fields, "__wrapped__")
+    assert not shapes.has_shapes(ModelConfig)
+    assert shapes.has_shapes(Words)
+    assert shapes.has_shapes(cosine)
+    assert shapes.has_shapes(Program.trace)  # Values stands for one
 
 
 @pytest.mark.parametrize("name", ["Game.values", "Game.__call__"])
