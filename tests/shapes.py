@@ -65,7 +65,7 @@ SHAPE = re.compile(r"\b(Bool|Float|Int|Shaped)\[")
 
 
 def has_shapes(made: Any) -> bool:
-    """Whether a function or a class has a shape in its annotations, or a name that stands for one."""
+    """Whether the annotations of a function or a class have a shape, or a name for one."""
     texts = [str(hint) for hint in getattr(made, "__annotations__", {}).values()]
     names = {name for text in texts for name in re.findall(r"\b[A-Z]\w*", text)}
     known = vars(sys.modules[made.__module__])
