@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -30,14 +31,21 @@ class Listed:
 
     def __init__(self, symbols: Sequence[str], members: Iterable[Word]) -> None:
         self.symbols = tuple(symbols)
-        self.members = frozenset(members)
-        self.prefixes = {word[:end] for word in self.members for end in range(len(word) + 1)}
+        self._listed = members
         self._fewest: dict[int, dict[Word, int | None]] = {}
         self._of_length: dict[int, np.ndarray] = {}
 
     @classmethod
     def by_rule(cls, symbols: Sequence[str], rule: Callable[[Word], bool], reach: int) -> Listed:
         return cls(symbols, filter(rule, words_up_to(symbols, reach)))
+
+    @cached_property
+    def members(self) -> frozenset[Word]:
+        return frozenset(self._listed)  # read when it is asked for: tests are made of many lists
+
+    @cached_property
+    def prefixes(self) -> set[Word]:
+        return {word[:end] for word in self.members for end in range(len(word) + 1)}
 
     def contains(self, word: Word) -> bool:
         return word in self.members
