@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from analyses.cache import cache_folder
 from analyses.source import MODELS, source_hash
 from interp.model import activations
 from models.base import LanguageModel
@@ -28,13 +29,6 @@ from models.runs.files import write_bytes
 
 BOUND = 2**30
 """Bytes that the kept activations may take, unless STRUCTURE_LAB_CACHE_BYTES sets another bound."""
-
-
-def _folder() -> Path:
-    """Their folder: STRUCTURE_LAB_CACHE, or one in the user's cache folder."""
-    if folder := os.environ.get("STRUCTURE_LAB_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "structure-lab"
 
 
 def bound() -> int:
@@ -64,7 +58,7 @@ def kept_activations(
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
     of = f"{source_hash(*MODELS)} {_model_digest(model)} {words.hexdigest()}"
     files = {
-        name: _folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
+        name: cache_folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
         for name in names
     }
     tensors = {name: read for name, file in files.items() if (read := _read(file)) is not None}
@@ -91,7 +85,7 @@ def _prune() -> None:
     """Removes the files used longest ago until the rest fits."""
     room = bound()
     entries = []
-    for file in _folder().glob(f"{64 * '[0-9a-f]'}.safetensors"):  # others lie there by chance
+    for file in cache_folder().glob(f"{64 * '[0-9a-f]'}.safetensors"):  # others lie there by chance
         with suppress(OSError):  # another process may have removed it
             status = file.stat()
             entries.append((status.st_mtime_ns, status.st_size, file))

@@ -16,13 +16,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pandas as pd
+import vl_convert
 from altair.typing import ChartType
+from altair.utils.html import INLINE_HTML_TEMPLATE
+from altair.vegalite import SCHEMA_VERSION
 
 from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
+from analyses.cache import kept_text
 from analyses.claims import Claim, Verdict, told, verdict
 from analyses.knowledge import Knowledge, knowledge
 from analyses.needs import Need, require
@@ -426,10 +431,26 @@ def _rendered(figure: ChartType, suffix: str) -> bytes:
         return raw.getvalue()
     text = io.StringIO()
     if suffix == "html":
-        figure.save(text, format="html", inline=True, json_kwds={"cls": _InsideScript})
+        figure.save(text, format="html", template=_Page(), json_kwds={"cls": _InsideScript})
     else:
         figure.save(text, format="svg")
     return text.getvalue().encode()
+
+
+class _Page:
+    """Altair's page that holds all it needs. Its script takes seconds to make, so it is kept."""
+
+    def render(self, **values: Any) -> str:
+        return INLINE_HTML_TEMPLATE.render(vegaembed_script=_script(), **values)
+
+
+@cache
+def _script() -> str:
+    """vega-embed with all that it needs, as vl-convert has it for Altair's version of Vega-Lite."""
+    lite = "_".join(SCHEMA_VERSION.split(".")[:2])
+    name = f"vega-embed-{version('vl-convert-python')}-{lite}.js"
+    # The stub has the snippet as an argument that is needed.
+    return kept_text(name, lambda: vl_convert.javascript_bundle(vl_version=lite))  # type: ignore[call-arg]
 
 
 def draw(figure: ChartType, file: Path) -> None:

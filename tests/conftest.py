@@ -92,8 +92,8 @@ def _one_thread() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing is read from, or left in, the user's cache of activations."""
-    os.environ["STRUCTURE_LAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    """Nothing is read from, or left in, the user's cache. The workers share one."""
+    os.environ["STRUCTURE_LAB_CACHE"] = str(shared_folder(tmp_path_factory) / "cache")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -241,6 +241,12 @@ def without_pictures() -> Iterator[None]:
         yield
 
 
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """The folder for temporary files that all workers of pytest-xdist see."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def made_once(
     factory: pytest.TempPathFactory,
     name: str,
@@ -255,9 +261,7 @@ def made_once(
         make: fills the folder.
         copy: give each worker its own copy, whose files the tests may change.
     """
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
+    base = shared_folder(factory)
     folder, finished = base / name, base / f"{name}-finished"
     with FileLock(base / f"{name}-lock"):
         if not finished.exists():

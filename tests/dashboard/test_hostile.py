@@ -147,21 +147,20 @@ def test_hostile_words_are_shown_as_text(
 
 
 @pytest.mark.parametrize(
-    ("name", "key"),
+    ("name", "keys"),
     [
-        ("try", "run"),
-        ("try", "word_hostile"),
-        ("patching", "word_hostile"),
-        ("discover", "corpus"),
-        ("sweeps", "sweep"),
-        ("sweeps", "only_language"),
-        ("sweeps", "down"),
+        ("try", ("run",)),
+        ("try", ("word_hostile",)),
+        ("discover", ("corpus",)),
+        ("sweeps", ("sweep", "only_language", "down")),
     ],
 )
-def test_a_hostile_link_is_shown_as_text(page: Page, address: str, name: str, key: str) -> None:
+def test_a_hostile_link_is_shown_as_text(
+    page: Page, address: str, name: str, keys: Sequence[str]
+) -> None:
     value = f"![]({AWAY}typed.png) {AWAY}typed $y$ \u202e"
-    opened(page, f"{address}/{name}?{urlencode({'run': NAME, key: value})}")
-    if key == "word_hostile":
+    opened(page, f"{address}/{name}?{urlencode({'run': NAME} | dict.fromkeys(keys, value))}")
+    if "word_hostile" in keys:
         says(page, f"![]({AWAY}typed.png)")
     assert_text(page)
 

@@ -55,7 +55,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "analyses": (
         "options",
         "registry",
-        "source knowledge track_record",
+        "source knowledge track_record cache",
         "claims",
         "answer_files",
         "needs",

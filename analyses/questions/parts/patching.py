@@ -90,7 +90,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             clean,
             corrupted,
             _metric(viewed, options.metric, clean, at),
-            components_of(viewed, options.components),
+            _components_of(viewed, options.components),
             whole=options.whole,
         )
         clean_run, before = table["clean"].astype(float), table["corrupted"].astype(float)
@@ -156,7 +156,7 @@ def _metric(
         return closeness_at(model(source)[:, at], at, model.softmax)
 
 
-def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
+def _components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
     """The components to patch: the stream or the states, what each part writes, and the heads.
 
     On a residual stream the end of a layer is the beginning of the next, so it is not patched

@@ -69,7 +69,7 @@ def steering(
     k = torch.as_tensor(ks).repeat_interleave(len(sizes))[:, None]
     amount = (k * at.repeat(len(ks), 1)).double()
     length = torch.arange(1, words.tokens.shape[1] + 1)  # of the word with BOS, at each position
-    trials = SteeringTrials(ks, ends_under(model, words, len(ks)))
+    trials = SteeringTrials(ks, _ends_under(model, words, len(ks)))
     tables = []
     for site, hook in sites.items():
         progress(site)
@@ -88,7 +88,7 @@ def steering(
     return pd.concat(tables, ignore_index=True).assign(variable=variable)
 
 
-def ends_under(
+def _ends_under(
     model: LanguageModel, words: LastBlocks, copies: int
 ) -> Callable[..., Float[np.ndarray, "k batch"]]:
     """A function from hooks to where each copy of the words ends."""
