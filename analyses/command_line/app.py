@@ -34,7 +34,7 @@ class Command:
 
 COMMANDS = {
     "languages": Command(
-        "languages [NAME]", "what can be trained, and all of one language", "training:languages"
+        "languages [NAME]", "what can be trained, and all of one language", "languages:languages"
     ),
     "train": Command(
         "train anbn", "train on a language; options: lab train anbn --help", "training:train"

@@ -11,19 +11,20 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import made_once, tiny_config, tiny_of, without_pictures
+from few import of_few
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 from test_pages import SHOW
 from test_sweeps_page import table_of, write
 
-from analyses.answers import Answer, Progress, Question, answer, arguments_of, plain, question
+from analyses.answers import answer, plain, question
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.arguments import Analyse
 from analyses.options.behaviour import Accuracy
@@ -115,33 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pages compute themselves is computed of few words."""
     monkeypatch.setattr(leaderboard, "FEW", 2)
-    monkeypatch.setattr(selection, "question", of_few_samples)
-
-
-FEW: dict[str, dict[str, int]] = {
-    "explanations": {"samples": 16, "draws": 2, "steps": 16},
-    "perplexity": {"count": 2},
-    "vectors": {"sentences": 50, "seeds": 1},
-    "senses": {"sentences": 50},
-    "sentences": {"words": 40},
-    "targets": {"count": 2},
-    "steps": {"count": 4},
-    "in-context": {"count": 4},
-    "induction": {"count": 4},
-    "landscape": {"words": 4, "directions": 1},
-    "looks": {"count": 4},
-}
-
-
-def of_few_samples(name: str) -> Question[Any]:
-    """A question whose answer says that it was asked with the options of the page."""
-    asked = question(name)
-
-    def analyse(run: Run, options: Any, told: Progress) -> Answer:
-        found = asked.analyse(run, replace(options, **FEW.get(name, {})), told)
-        return replace(found, arguments=arguments_of(options))
-
-    return replace(asked, analyse=analyse)
+    monkeypatch.setattr(selection, "question", of_few)
 
 
 Obey = Callable[[str], Any]

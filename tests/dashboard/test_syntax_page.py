@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from compared import plainly
 from conftest import tiny_config
+from few import of_few
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import fresh_answer, question
+from analyses.answers import fresh_answer
+from dashboard import selection
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train
@@ -19,6 +21,11 @@ from models.training.recipes import recipe
 
 pytestmark = pytest.mark.slow
 SCRIPT = 'from dashboard.pages import pages\npages()["syntax"].draw()'
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "question", of_few)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +51,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> list[
 
 
 def sentence(folder: Path, name: str, **options: str) -> str:
-    asked = question(name)
+    asked = of_few(name)
     return fresh_answer(Run(folder / "nested-s0"), asked, asked.options(**options)).sentence
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from compared import plainly
 from conftest import tiny_config
+from few import of_few
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import fresh_answer, question
+from analyses.answers import fresh_answer
 from analyses.questions.inside import vectors as of_words
+from dashboard import selection
 from dashboard.background import JOBS
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
@@ -21,6 +23,11 @@ from models.training.recipes import recipe
 
 pytestmark = pytest.mark.slow
 SCRIPT = 'from dashboard.pages import pages\npages()["vectors"].draw()'
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "question", of_few)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,7 @@ def test_an_analogy_is_answered(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def sentence(run: Path, name: str) -> str:
-    asked = question(name)
+    asked = of_few(name)
     return fresh_answer(Run(run), asked, asked.options()).sentence
 
 

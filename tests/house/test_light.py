@@ -48,6 +48,15 @@ def test_nothing_heavy_is_loaded(words: str) -> None:
     assert said or done.stderr.startswith("lab: ")
 
 
+@pytest.mark.parametrize("words", ["languages", "languages dieren"])
+def test_languages_are_told_without_torch(words: str) -> None:
+    command = [sys.executable, "-c", RUN, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *said, loaded = done.stdout.splitlines()
+    assert {"torch", "transformer_lens"}.isdisjoint(loaded.split())
+    assert len(said) > 5
+
+
 def test_the_help_of_every_command_loads_nothing_heavy() -> None:
     loop = f"""
 import contextlib, io, sys
