@@ -12,7 +12,7 @@ FEW: dict[str, dict[str, int]] = {
     "explanations": {"samples": 16, "draws": 2, "steps": 16},
     "perplexity": {"count": 2},
     "vectors": {"sentences": 50, "seeds": 1},
-    "senses": {"sentences": 120},
+    "senses": {"sentences": 500},
     "sentences": {"words": 40},
     "targets": {"count": 2},
     "steps": {"count": 4},

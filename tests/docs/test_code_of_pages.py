@@ -34,6 +34,9 @@ FENCE = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 SHORT = {
+    "train dieren --lines 300": [
+        *("--steps", "20", "--evaluate-every", "10", "--model.d-model", "16", "--model.d-mlp", "16")
+    ],
     "train": ["--steps", "20", "--evaluate-every", "10"],
     "demo": ["--workers", "1"],
     "finetune": ["--steps", "10"],
@@ -52,6 +55,7 @@ SHORT = {
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
+    "analyse runs/dieren-300-lines-s0 lines --word": ["--method", "cosine"],
     "analyse runs/dieren-300-lines-s0 lines": ["--method", "dot"],
     "score --null": [
         "--seeds",
@@ -66,13 +70,19 @@ SHORT = {
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "analyse runs/nested-s1 syntax": ["--words", "30"],
     "analyse runs/nested-s1 depths": ["--count", "4"],
-    "analyse runs/nested-s1 sentences": ["--words", "60"],
+    "analyse runs/nested-s1 sentences": ["--words", "40"],
     "analyse runs/nested-s1 vectors": ["--sentences", "100"],
+    "analyse runs/nested-lm-s0 perplexity --by depth": ["--count", "2", "--by", "depth"],
     "analyse runs/nested-lm-s0 perplexity": ["--count", "2"],
     " dependencies": ["--count", "2"],
     "analyse runs/linear-s1 senses": ["--sentences", "100"],
-    "analyse runs/dieren-s0 interventions --words 100": ["--words", "24", "--pairs", "12"],
-    "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "12"],
+    "analyse runs/dieren-s0 interventions --words 100": [
+        *("--words", "12", "--pairs", "8", "--rank", "2")
+    ],
+    "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "6"],
+    "analyse runs/anbn-10-plant-decoys-2-rotate-s0 circuits": ["--pairs", "6"],
+    "analyse runs/dieren-s0 emergence --words 100 --count 4": ["--words", "40", "--count", "2"],
+    "analyse runs/dieren-s0 heads --words 100 --members 6": ["--words", "30", "--members", "3"],
     "analyse runs/dieren-s0 leaderboard --words 8": ["--words", "2"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
