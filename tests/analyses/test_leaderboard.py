@@ -37,7 +37,7 @@ ALONE = ("--architectures", "transformer")
 @pytest.fixture(scope="module", autouse=True)
 def _short_words() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        few = partial(study.OfRun, longest=6, samples=64, draws=2)
+        few = partial(study.OfRun, longest=6, samples=16, draws=2)
         patch.setattr(study, "OfRun", few)
         yield
 

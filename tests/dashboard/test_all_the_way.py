@@ -41,7 +41,7 @@ def address(folder: Path) -> Iterator[str]:
 DESK, TELEPHONE = ("light", 1400), ("dark", 420)
 
 
-@pytest.fixture(params=[DESK, TELEPHONE], ids=["desk", "telephone"])
+@pytest.fixture
 def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
     scheme, width = request.param
     outside, crashed = list[str](), list[str]()
@@ -74,6 +74,14 @@ def settled(page: Page) -> None:
     ] == []
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(DESK, id="desk", marks=pytest.mark.torture),
+        pytest.param(TELEPHONE, id="telephone"),
+    ],
+    indirect=True,
+)
 def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
     stops = TOURS["linguist"].stops
     lecture = "?lecture=true" if wide(page) else ""

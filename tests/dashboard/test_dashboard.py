@@ -117,14 +117,3 @@ def test_a_click_chooses_a_head(browser: Browser, address: str) -> None:
         expect(page.get_by_role("heading", name=f"L{layer}H{head} on a word")).to_be_visible()
         assert f"head_of_2x4=L{layer}H{head}" in page.url
     page.close()
-
-
-def test_a_folder_without_runs_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
-    with serve(tmp_path) as address:
-        page = browser.new_page()
-        opened(page, f"{address}/try")  # the first visit of all follows a link
-        expect(page.get_by_text("There is no run in")).to_be_visible()
-        expect(page.get_by_text("Page not found")).to_have_count(0)
-        opened(page, f"{address}/sweeps")  # which needs no run
-        expect(page.get_by_text("No sweep in")).to_be_visible()
-        page.close()

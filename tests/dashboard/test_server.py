@@ -130,7 +130,9 @@ def test_without_the_token_nobody_gets_in(
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_the_printed_address_opens_the_pages(tmp_path: Path, browser: Browser) -> None:
+def test_the_printed_address_opens_the_pages_of_a_folder_without_runs(
+    tmp_path: Path, browser: Browser
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -149,8 +151,13 @@ def test_the_printed_address_opens_the_pages(tmp_path: Path, browser: Browser) -
                 break
             time.sleep(0.5)
         assert answers == [403]
-        opened(page, address)
+        opened(page, address.replace("/?", "/try?"))  # the first visit of all follows a link
         assert "token" not in page.url
+        expect(page.get_by_text("There is no run in")).to_be_visible()
+        expect(page.get_by_text("Page not found")).to_have_count(0)
+        opened(page, f"http://127.0.0.1:{port}/sweeps")  # which needs no run
+        expect(page.get_by_text("No sweep in")).to_be_visible()
+        opened(page, f"http://127.0.0.1:{port}/")
         expect(page.get_by_role("heading", name="Structure Lab")).to_be_visible()
         page.close()
         process.send_signal(signal.SIGINT)  # Ctrl-C ends it as its reader wishes
