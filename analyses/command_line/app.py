@@ -48,9 +48,7 @@ COMMANDS = {
     "predict": Command(
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
-    "generate": Command(
-        "generate RUN", "words that the model makes by itself", "generate:generate"
-    ),
+    "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
     "analyse": Command(
         "analyse RUN [NAME]", "ask a run any question: lab analyse --help", "one_run:analyse"
     ),

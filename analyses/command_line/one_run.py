@@ -1,4 +1,4 @@
-"""Commands about one run: judge it, ask it, break it."""
+"""Commands about one run: judge it, ask it, let it make words."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
+from analyses.claims import told
 from analyses.command_line.arguments import Analyse
-from analyses.console import OUT, print_json, progress_bar, shown, table_of, titled
+from analyses.console import OUT, as_rows, print_json, progress_bar, shown, table_of, titled
 from analyses.needs import lack
 from analyses.options.behaviour import Accuracy
-from analyses.options.commands import Evaluate, Predict
+from analyses.options.commands import Evaluate, Generate, Predict
 from analyses.questions.behaviour import accuracy
+from analyses.questions.behaviour.generated import claims, decoders, generator, judged
 from analyses.registry import usual
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
+from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import FormalLanguage
 from models.runs.run import Run
@@ -71,13 +74,13 @@ def predict(options: Predict) -> None:
         OUT.print(verdict)
         return
     places = taught.taught_after(word)
-    told = [may if at in places else None for at, may in enumerate(follow, 1)]
-    steps = [{"symbol": s, "next": may} for s, may in zip(word, told, strict=True)]
-    table = pd.DataFrame({"symbol": word, "next": [" ".join(may or ()) for may in told]})
+    allowed = [may if at in places else None for at, may in enumerate(follow, 1)]
+    steps = [{"symbol": s, "next": may} for s, may in zip(word, allowed, strict=True)]
+    table = pd.DataFrame({"symbol": word, "next": [" ".join(may or ()) for may in allowed]})
     if shown(options, table, {"accepted": accepted, "steps": steps}):
         return
     rows = []
-    for index, (symbol, may) in enumerate(zip(word, told, strict=True)):
+    for index, (symbol, may) in enumerate(zip(word, allowed, strict=True)):
         row = {"symbol": symbol, taught.asks: "not taught"}
         if may is not None:
             row[taught.asks] = " ".join(may) or "nothing"
@@ -115,3 +118,39 @@ def analyse(asked: Analyse) -> None:
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
         print_json(answers | notes)
+
+
+def generate(options: Generate) -> None:
+    """Words that the model makes, or a table of decoders."""
+    run = Run(options.run, options.step)
+    prompt = run.language.vocabulary.parse(options.prompt)
+    if options.decoders:
+        count = options.count or 200
+        with progress_bar("decoders") as report:
+            table = decoders(run, count, options.longest, options.seed, prompt, report)
+        sentence = told(claims(table), None)
+        if not shown(options, table, {"decoders": as_rows(table), "answer": sentence}):
+            OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
+            OUT.print(sentence)
+        return
+    choice = Choice(
+        options.temperature,
+        options.top_k,
+        options.top_p,
+        options.frequency_penalty,
+        options.presence_penalty,
+    )
+    maker = generator(run, options.longest, prompt)
+    count = options.count or 10
+    if options.all_words:
+        result = maker.exhaustive(count, options.by_length)
+    elif options.beam:
+        result = maker.beam(options.beam, options.by_length)
+    else:
+        result = maker.sample(count, choice, options.seed)
+    table = judged(run, result.words[:count])
+    if shown(options, table):
+        return
+    OUT.print(table_of(table))
+    right = int((table["ended"] & table["in_language"]).sum())
+    OUT.print(f"{right} of {len(table)} ended and are in the language; {result.calls} calls.")
