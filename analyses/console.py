@@ -65,7 +65,7 @@ UNSEEN = regex.compile(
     rf"{CONTROLS.pattern}|(?<![^ -\u024f]){JOINERS}|(?!{JOINERS})\p{{DI}}|[\ufff9-\ufffb]"
 )
 """The same, and letters that no terminal shows: two words with and without one look alike."""
-FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
+FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r\n](?!$)|[+-](?!$|[\d.]+$)")
 """Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
 and Japanese are written. A number is none."""
 

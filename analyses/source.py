@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +18,8 @@ from analyses.registry import BUILT_IN, registered
 NAMED = re.compile(r'"(models(?:\.\w+)+):\w+"')
 """The module of what is looked up by its name, as the class of a family's models."""
 ROOT = Path(__file__).parents[1]
+LINES = "models/languages"
+"""Where the printed lines lie, of which answers speak too."""
 MODELS = ("models", "interp", "analyses/activations.py")
 """The source that activations depend on."""
 ANSWERS = (
@@ -42,7 +43,8 @@ def code_of(name: str) -> str:
     of another package, it covers all ``ANSWERS``; the latter also covers its own file.
     """
     if name in BUILT_IN:
-        return _hash(tuple(_imported(registered()[name].module) & set(_files(ANSWERS))))
+        files = _imported(registered()[name].module) & {*_files(ANSWERS)}
+        return _hash((*files, *(ROOT / LINES).glob("*.tsv")))
     spec = find_spec(registered()[name].module) if name in registered() else None
     return source_hash(*ANSWERS, *([spec.origin] if spec and spec.origin else []))
 
@@ -54,7 +56,8 @@ def source_hash(*places: str) -> str:
 
 def _files(places: Iterable[str]) -> tuple[Path, ...]:
     at = [ROOT / place for place in places]
-    return tuple(f for place in at for f in (place.rglob("*.py") if place.is_dir() else [place]))
+    found = [[*p.rglob("*.py"), *p.rglob("*.tsv")] if p.is_dir() else [p] for p in at]
+    return tuple(file for files in found for file in files)
 
 
 @cache
@@ -98,13 +101,3 @@ def _imported(module: str) -> frozenset[Path]:
         if name.startswith("models."):
             ahead += NAMED.findall(_code(file))
     return frozenset(files)
-
-
-def commit() -> str:
-    """The commit of the lab, short; "unknown" without git, and where it is no repository."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    try:
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    except OSError:  # there is no git
-        return "unknown"
-    return result.stdout.strip() or "unknown"

@@ -46,10 +46,11 @@ def lab(name: str, *words: object, **options: object) -> str:
 
     Args:
         name: the name of the command.
-        words: the words that follow it, such as a run.
+        words: the words that follow it, such as a run; one that begins with a dash is a path.
         options: the options, by their names in Python. One that is None is left out.
     """
-    typed = ["lab", name, *map(str, words)]
+    dashed = [f"./{word}" if str(word).startswith("-") else str(word) for word in words]
+    typed = ["lab", name, *dashed]
     for key, value in options.items():
         option = option_of(key)
         if isinstance(value, bool):

@@ -101,9 +101,10 @@ def _show_all(run: Run, options: Shows) -> None:
         OUT.print(reasons.rstrip(), style="dim")
     for name in sorted(kept.keys() - answers):
         OUT.print(titled(name, f": {_elsewhere(run, name, kept[name])}"))
-    missing = ", ".join(name for name in usual() if name not in kept)
-    if missing:
-        OUT.print(f"not asked yet: {missing}", style="dim")
+    missing = {name: bool(kept_in(run.path, name)) for name in usual() if name not in kept}
+    for older, says in ((True, "answered by another version of the lab"), (False, "not asked yet")):
+        if names := ", ".join(name for name, there in missing.items() if there == older):
+            OUT.print(f"{says}: {names}", style="dim")
 
 
 def _scaling(options: Scaling) -> None:

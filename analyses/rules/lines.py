@@ -11,6 +11,7 @@ import numpy as np
 from models.errors import UserError
 from models.languages import Word, read_lines
 from models.languages.corpus import MERGED, is_merged
+from models.reading import one_form
 
 MOST_LINES, LONGEST = 100_000, 200
 MOST_WORDS = 60
@@ -40,7 +41,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     if len(words) > MOST_LINES:
         raise UserError(f"{path} has {len(words)} lines: draw {MOST_LINES} of them at most")
     names = list(dict.fromkeys(labels))
-    if accepted is not None and accepted not in names:
+    if accepted is not None and (accepted := one_form(accepted)) not in names:
         raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
     if len(names) != 2:
         listing = ", ".join(names[:4]) or "no line"

@@ -43,11 +43,11 @@ from analyses.scoring.summary import (
     summed_up,
 )
 from analyses.scoring.taught import taught
-from analyses.source import commit
 from models.errors import UserError
 from models.plants.plant import plant
 from models.reading import read_bytes
 from models.runs.files import append_bytes
+from models.runs.run import git_commit
 from models.transformer.model import HookedTransformer
 
 NAME = "score"
@@ -235,7 +235,7 @@ def _log(options: Score, digest: str, summary: pd.DataFrame) -> None:
     rows = summary[(summary["setting"] == "all") & (summary["network"] == PLANTED)]
     line = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
+        "commit": (git_commit() or "unknown")[:8],
         "command": shlex.join(["lab", *sys.argv[1:]]),
         "lens": str(options.lens or "built-in"),
         "hash": digest,

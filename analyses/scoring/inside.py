@@ -167,3 +167,4 @@ def _send(replies: TextIO, reply: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     _main()
+    os._exit(0)  # a thread of the lens does not keep its process

@@ -14,10 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 from scipy.stats import norm
 from sklearn.linear_model import RidgeCV
 
+from interp.model import require_finite
 from interp.probing.linear import Kind, fit_linear, many_small_fits, standardise
 from interp.probing.probes import Target
 
@@ -84,7 +86,12 @@ def code_lengths(
         One row per target and site: probe ("online code"), site, target, metric ("compression"),
         score (the uniform code's bits over the online code's), bits (of the online code), n_train
         and n_test (both the number of positions sent). A target with one possible value has no row.
+
+    Raises:
+        ValueError: activations are NaN or infinite.
     """
+    for site, activation in sites.items():
+        require_finite(torch.as_tensor(activation), site)
     rows = []
     with many_small_fits():
         for name, target in targets.items():

@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from interp.model import require_finite
+
 RELATIVE = 1e-8  # singular values of the cross-covariance below this share of the largest: rounding
 
 
@@ -84,6 +86,7 @@ def _whitening(
     x: Float[Tensor, "n d"],
 ) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"], Float[Tensor, "d d"]]:
     """The mean, S^(1/2) and its pseudo-inverse; variances as small as rounding count as 0."""
+    require_finite(x, "the activations to erase from")
     wide = x.double()
     mean = wide.mean(0)
     variance, axes = torch.linalg.eigh((wide - mean).T @ (wide - mean) / len(x))

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from interp.model import require_finite
 from interp.probing.linear import Kind
 
 HIDDEN = 64
@@ -58,6 +59,7 @@ class Perceptrons:
         """
         rng = np.random.RandomState(seed)  # as scikit-learn draws
         inputs = torch.as_tensor(z)
+        require_finite(inputs, "the activations to read")
         if kind == "count":
             values = np.array([y.mean(), y.std()])
             aims = torch.as_tensor((y - values[0]) / values[1])[:, None]

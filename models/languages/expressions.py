@@ -21,7 +21,7 @@ MOST_REPEATS = 100
 MOST_STATES = 200
 SHOWN = 60
 """Letters of an expression that an error repeats."""
-EMPTY = "ε"
+EMPTY = ("ε", "λ")
 """The empty word, as the field writes it."""
 BRACES = re.compile(r"\{(?=,?\d)(\d*)(?:,(\d*))?\}")
 CLASS = re.compile(r"\[([^\]]*)\]")
@@ -37,7 +37,7 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
         name: the language's name; fit for a folder.
         regex: letters and digits are symbols. ``x|y`` is x or y, ``x*`` any number of x, ``x+`` at
             least one, ``x?`` at most one, ``x{2,4}`` two to four, ``[xyz]`` one of them, ``.`` any
-            symbol, ``x&y`` what fits both, ``ε`` nothing.
+            symbol, ``x&y`` what fits both, ``ε`` or ``λ`` nothing.
         symbols: further symbols, which the expression does not name. Where ``ε`` is among them, it
             is a symbol.
 
@@ -64,8 +64,9 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             raise UserError(f"{fault} has {braces[0]}: write the smaller number first")
         if int((low if high is None else high) or 1) == 0:
             raise UserError(f"{fault} has {braces[0]}: leave out what is to be there no time")
+    empty = [sign for sign in EMPTY if sign not in symbols]
     for inside in CLASS.findall(regex):
-        if strange := [c for c in inside if not c.isalnum() or (c == EMPTY not in symbols)]:
+        if strange := [c for c in inside if not c.isalnum() or c in empty]:
             raise UserError(
                 f"{fault} has {strange[0]!r} in square brackets, where only letters and digits "
                 "stand: write (x|y) in place of [xy]"
@@ -78,8 +79,8 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             f"{fault} is too long: use at most {MOST_LETTERS} letters, and numbers in braces whose "
             f"product is at most {MOST_REPEATS}"
         )
-    if EMPTY not in symbols:
-        regex = regex.replace(EMPTY, "()")
+    for sign in empty:
+        regex = regex.replace(sign, "()")
     used = sorted({c for c in BRACES.sub("", regex) + symbols if c.isalnum()})
     if not used:
         raise UserError(f"{fault} has no symbols: use letters or digits")

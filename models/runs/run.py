@@ -20,6 +20,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -61,6 +62,8 @@ from models.runs.records import (
 
 RUN_FILE, METRICS = "run.json", "metrics.jsonl"
 CORPUS, TOKENS, CHECKPOINTS = "corpus.tsv", "tokens.json", "checkpoints"
+PATIENCE = 5
+"""Seconds that git may take."""
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
 
 
@@ -164,7 +167,7 @@ class Run:
             "status": "training",
             "config": asdict(config),
             "versions": installed_versions(PACKAGES),
-            "git_commit": _git_commit(),
+            "git_commit": git_commit(),
         }
         if model is not None:
             record |= {"status": "finished", "steps": 0, "seconds": 0.0}
@@ -433,10 +436,11 @@ def run_name(config: TrainConfig) -> str:
 
 
 @cache
-def _git_commit() -> str | None:
-    """The commit of this source tree when it was first asked for; None outside one."""
-    try:
-        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
+def git_commit() -> str | None:
+    """The commit of this source tree when it was first asked for; None where git gives none."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE)
+        if re.fullmatch(rb"[0-9a-f]{40,64}", commit := done.stdout.strip()):
+            return commit.decode()
+    return None

@@ -132,7 +132,7 @@ def balanced_words(
     halves = []
     for label, share in ((True, count // 2), (False, count - count // 2)):
         with suppress(LookupError):
-            halves.append(draw(count=share, label=label))
+            halves += [draw(count=share, label=label)] if share else []
     if len(halves) == 2 and isinstance(language, PairCorpus):
         fewer = min(len(half.labels) for half in halves)
         halves = [Sample(half.words[:fewer], half.labels[:fewer]) for half in halves]

@@ -185,6 +185,7 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
         ("analyses/questions/parts/heads.py", {"heads", "sweep"}),
         ("analyses/studies/seeds.py", {"sweep"}),
         ("analyses/answers.py", {"heads", "probing", "sweep"}),
+        ("models/languages/dieren.tsv", {"heads", "probing", "sweep", "models"}),
         ("analyses/charts/theme.py", set()),
         ("analyses/options/questions.py", set()),
     ],
@@ -215,7 +216,7 @@ def emptied(tree: ast.Module) -> str:
 
 
 def test_nothing_but_words_for_readers_is_left_out_of_the_hash() -> None:
-    files = source._files(source.ANSWERS)
+    files = [file for file in source._files(source.ANSWERS) if file.suffix == ".py"]
     assert len(files) > 300
     for file in files:
         text = file.read_text()

@@ -425,6 +425,12 @@ def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
         assert set(zip(labels, words, strict=True)) == expected
 
 
+def test_a_label_is_found_however_its_accent_is_typed(tmp_path: Path) -> None:
+    labels, lines = drawn(100)
+    path = written(tmp_path / "lines.tsv", [label.replace("nee", "né") for label in labels], lines)
+    assert prepared(path, "ne\u0301")[0][0] == "né"
+
+
 def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     labels, lines = ["ja", "nee"] * 15, [f"a{i} b" for i in range(30)]
     labels += ["ja", "ja", "nee", "ja", "nee"]

@@ -327,6 +327,15 @@ def test_claims_by_hand() -> None:
     )
 
 
+def test_one_word_chose_the_head_that_it_judges() -> None:
+    row = {"value": 0.5, "low": 0.1, "high": 0.9}
+    one, two = (
+        heads._judged(pd.Series(row | {"different": n}), "{}", {}, [], []).sentence for n in (1, 2)
+    )
+    assert "on 1 different word (" in one
+    assert "on 2 different words, which did not choose it (" in two
+
+
 def test_the_headline_reads_the_head_that_other_words_chose() -> None:
     """The largest value is another head's, of the untrained model too."""
     table = made_up()

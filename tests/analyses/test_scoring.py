@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
@@ -274,6 +276,15 @@ def test_a_fault_is_one_line_and_a_zero(
         assert "\n" not in fault
         assert SAID[name] == fault if name in SAID else graded[name] in fault
     assert not door.ask(*own, "ok").fault  # all that went wrong before changes nothing
+
+
+@pytest.mark.slow
+def test_a_thread_of_a_lens_does_not_keep_its_process(tmp_path: Path) -> None:
+    thread = "threading.Thread(target=time.sleep, args=(1000,)).start()"
+    (tmp_path / "lens.py").write_text(f"import threading, time\n{thread}\ndef parts(*_): ...\n")
+    command = [sys.executable, "-m", "analyses.scoring.inside", str(tmp_path / "lens.py")]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "{}\n")
 
 
 @pytest.mark.slow

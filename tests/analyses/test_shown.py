@@ -198,6 +198,17 @@ def test_runs_lists_what_cannot_be_opened_too(
     assert main(["runs", str(tmp_path / "nowhere")]) == 2
 
 
+def test_show_tells_an_answer_of_another_version_from_none(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(runs / "anbn-s0")
+    answer(run, "patching", Patching(n=2, pairs=3))
+    monkeypatch.setattr("analyses.answers.code_of", lambda name: "another")
+    whole = said(capsys, "show", run.path)
+    assert "answered by another version of the lab: accuracy, patching\n" in whole
+    assert "patching" not in whole.partition("not asked yet: ")[2]
+
+
 def test_show_prints_what_is_kept(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(runs / "anbn-s0")
     kept, known = answer(run, "patching", Patching(n=2, pairs=3))

@@ -12,6 +12,9 @@ from interp.influence.ekfac import EKFAC
 from interp.influence.gradients import Gradients
 from interp.influence.methods import fisher
 from interp.model import activations
+from interp.probing.description_length import code_lengths
+from interp.probing.erasure import Eraser
+from interp.probing.perceptrons import Perceptrons
 from interp.probing.probes import Target, probe_sites
 
 CPU = torch.device("cpu")
@@ -38,6 +41,20 @@ def test_a_probe_takes_no_row_that_is_not_finite(wrong: float) -> None:
         broken[row, 1, 2] = wrong
         with pytest.raises(ValueError, match=r"^the site: 1 of"):
             probe_sites({"the site": broken}, {"a": target}, train)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_no_other_reader_of_activations_does(wrong: float) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 4, 3)), rng.integers(2, size=(20, 4))
+    x[3, 1, 2] = wrong
+    target, rows = Target(y, np.ones((20, 4), dtype=bool), "category"), x.reshape(80, 3)
+    with pytest.raises(ValueError, match=r"^the site: 1 of 240 numbers are NaN or infinite$"):
+        code_lengths({"the site": x}, {"a": target})
+    with pytest.raises(ValueError, match="1 of 240 numbers"):
+        Eraser.fit(torch.as_tensor(rows), torch.as_tensor(y.reshape(80, 1)))
+    with pytest.raises(ValueError, match="1 of 240 numbers"):
+        Perceptrons.fit(rows[None], y.reshape(80), "category", 0)
 
 
 def test_gradients_that_vanish_are_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from drawn import words_of
 from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
-from models.languages import END_ID, LabelledCorpus, Language, Words, language
+from models.languages import END_ID, LabelledCorpus, Language, PairCorpus, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.model_config import ModelConfig
 from models.objectives import objective
@@ -156,6 +157,18 @@ def test_an_odd_number_of_words_is_drawn_whole_where_wrong_pairs_are_made_at_wil
     assert sample is not None
     assert sample.labels.sum() == 25
     assert len(sample.labels) == 51
+
+
+def test_one_word_may_be_asked_for(tmp_path: Path) -> None:
+    """Half of one is none; of a corpus its label was read all the same."""
+    lines = [f"{label}\t{a} {b} {c}" for label, a in ("ny", "yx") for b in "pqrst" for c in "uvw"]
+    (tmp_path / "lines.tsv").write_text("".join(f"{line}\n" for line in lines))
+    pairs = PairCorpus("pairs", [(a,) for a in "abcdefghij"], [(b,) for b in "klmnopqrst"])
+    corpus = LabelledCorpus.from_file(tmp_path / "lines.tsv")
+    for asked, length in ((language("sort"), 7), (corpus, 3), (pairs, 3)):
+        sample = balanced_words(asked, length, 1, 0)
+        assert sample is not None
+        assert len(sample.labels) == 1
 
 
 def test_a_word_that_stands_twice_is_read_once() -> None:

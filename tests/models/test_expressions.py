@@ -54,6 +54,7 @@ def test_brackets_say_which_goes_first() -> None:
     assert not of_expression("mine", "(c*|a*)&(b*|a*)").contains("cc")
     assert of_expression("mine", "a{0,2}b*").contains("aab")
     assert of_expression("mine", "[aε]b*", "ε").contains("εb")
+    assert of_expression("mine", "(a|λ)b+").vocabulary.symbols == ("a", "b")
 
 
 def test_its_symbols_are_those_that_it_names_and_further_ones() -> None:

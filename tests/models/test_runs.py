@@ -14,9 +14,9 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.model_config import ModelConfig
-from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs, run_name
+from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs, git_commit, run_name
 
 
 def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:
@@ -297,3 +297,28 @@ def test_a_folder_whose_name_is_not_utf_8_hides_no_other(tmp_path: Path) -> None
     good = Run.create(tmp_path / "good", tiny_config())
     shutil.copytree(good.path, tmp_path / os.fsdecode(b"bad\xff"))
     assert find_runs(tmp_path) == [tmp_path / "good"]
+
+
+@pytest.mark.parametrize(
+    ("says", "commit"),
+    [
+        ("printf '\\351 not a commit'", None),
+        ("printf 'x\\351' >&2; exit 128", None),
+        ("echo not a commit; echo two", None),
+        ("sleep 100", None),
+        (f"echo {'0123456789' * 4}", "0123456789" * 4),
+    ],
+)
+def test_what_git_says_is_a_commit_or_nothing(
+    says: str, commit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "git"
+    git.write_text(f"#!/bin/sh\n{says}\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("models.runs.run.PATIENCE", 0.3 if "sleep" in says else 5)
+    assert git_commit.__wrapped__() == commit
+
+
+def test_a_command_takes_a_run_whose_name_begins_with_a_dash() -> None:
+    assert lab("analyse", Path("-x"), "heads") == "lab analyse ./-x heads"

@@ -288,9 +288,8 @@ def _judged(
 ) -> Claim:
     """A claim about the part of a row, on the words that did not choose it."""
     value, low, high = row[["value", "low", "high"]].astype(float)
-    unit = "different words, which did not choose it"
-    over = "bootstrap over words"
-    n = int(row["different"])
+    n, over = int(row["different"]), "bootstrap over words"
+    unit = "different words" + (", which did not choose it" if n > 1 else "")
     return Claim(finding, value, low, high, n, unit, over, controls, "z.1%", False, doubts, notes)
 
 

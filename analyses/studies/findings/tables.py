@@ -26,12 +26,12 @@ import torch
 from analyses.answer_files import RESULTS, Record, newest, seal
 from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
-from analyses.source import commit
 from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError, lab
 from models.reading import read_bytes
 from models.runs.files import as_json, write_bytes
 from models.runs.records import read_record
+from models.runs.run import git_commit
 
 DATA = Path("findings") / "data"
 MOST_BYTES = 2**22
@@ -265,7 +265,9 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             "smaller one"
         )
     fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
-    origin = Origin(**fields, command=command, commit=commit(), machine=_machine())
+    origin = Origin(
+        **fields, command=command, commit=(git_commit() or "unknown")[:8], machine=_machine()
+    )
     file = docs / DATA / f"{name}.parquet"
     about = file.with_suffix(".json")
     if file.exists() or about.exists() or about.is_symlink():

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from models.errors import UserError
+from models.languages.expressions import EMPTY
 from models.languages.grammars.productions import Grammar, Nonterminal, Production
 from models.reading import one_form
 
@@ -20,8 +21,6 @@ MOST_WEIGHT = 1e100
 """Some larger ones have no sum."""
 
 ARROW = re.compile(r"->|→|::=")
-EMPTY = ("ε", "λ")
-"""The empty word, where no production is called so."""
 NONTERMINAL = r"(?P<nonterminal><[^<>\s]+>|[\w/](?:[\w/^]|-(?!>))*"
 OTHERS = r"|(?P<bar>\|)|\[\s*(?P<weight>[^\]\s]*)\s*\]|\"(?P<double>[^\"]*)\"|'(?P<single>"
 TOKENS = (
