@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def lab(name: str, *words: object, **options: object) -> str:
 
     Args:
         name: the name of the command.
-        words: the words that follow it, such as a run; one that begins with a dash is a path.
+        words: the words that follow it, such as a run. A path with a dash ahead gets ./ before it.
         options: the options, by their names in Python. One that is None is left out.
     """
-    dashed = [f"./{word}" if str(word).startswith("-") else str(word) for word in words]
-    typed = ["lab", name, *dashed]
+    paths = (f"./{w}" if isinstance(w, Path) and str(w)[:1] == "-" else str(w) for w in words)
+    typed = ["lab", name, *paths]
     for key, value in options.items():
         option = option_of(key)
         if isinstance(value, bool):
