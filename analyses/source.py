@@ -19,7 +19,7 @@ NAMED = re.compile(r'"(models(?:\.\w+)+):\w+"')
 """The module of what is looked up by its name, as the class of a family's models."""
 ROOT = Path(__file__).parents[1]
 LINES = "models/languages"
-"""Where the printed lines lie, of which answers speak too."""
+"""The folder of the printed lines. Answers speak of them too."""
 MODELS = ("models", "interp", "analyses/activations.py")
 """The source that activations depend on."""
 ANSWERS = (

@@ -38,7 +38,7 @@ FREE = ("random", "position", "oracle", "language")
 
 @dataclass(frozen=True)
 class Controls:
-    """How the answer to a question tells what each row is about.
+    """The options of a question, and the columns that tell what each row of its answer is about.
 
     Attributes:
         by: the columns that name a group of rows: a network, or a control.
