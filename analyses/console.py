@@ -181,7 +181,7 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.3f}"
-    return str(value)
+    return UNSEEN.sub(_number, str(value))  # before its column is measured
 
 
 DASHED = r"[\u2010-\u2015\u2212][^\sA-Za-z]*([A-Za-z][\w.-]*(=.*)?)"

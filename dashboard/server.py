@@ -8,8 +8,11 @@ address as soon as a foreign page tries to connect.
 
 from __future__ import annotations
 
+import atexit
+import html
 import os
 import secrets
+import tempfile
 import threading
 import webbrowser
 from http.cookies import SimpleCookie
@@ -88,6 +91,19 @@ def _refused(scope: Scope, why: str) -> ASGIApp:
     return PlainTextResponse(f"{why}\n", status_code=403)
 
 
+def leads_to(address: str) -> Path:
+    """A page for this user alone that goes on to an address, until this process ends.
+
+    Every account of the machine can read the command line of a browser, where the token would
+    stand; what it opens is this file.
+    """
+    number, name = tempfile.mkstemp(".html", "structure-lab-", text=True)  # with mode 0600
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with open(number, "w", encoding="utf-8") as file:
+        file.write(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">\n')
+    return Path(name)
+
+
 if address := os.environ.pop(OPENED, ""):  # once the server answers
-    threading.Timer(1.0, webbrowser.open, [address]).start()
+    threading.Timer(1.0, webbrowser.open, [leads_to(address).as_uri()]).start()
 app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(OwnPages)])

@@ -42,7 +42,7 @@ class TrainConfig:
 
     Attributes:
         language: the registry name, or the name that you give to a regular expression or a grammar.
-            A corpus has that of its file, or --name.
+            A corpus has that of its file.
         regex: a regular expression whose letters and digits are the symbols, such as "(a|b)*ab".
         symbols: symbols that the expression does not name.
         grammar: the productions of a context-free grammar, such as "S -> 'a' S 'b' | 'a' 'b'", or a

@@ -12,6 +12,7 @@ from models.languages import LabelledCorpus
 from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.run import Run, run_name
+from models.training.state import saved_step
 from models.training.trainer import choose_device
 
 
@@ -52,6 +53,8 @@ def resume(options: Resume) -> None:
     if read_plan(run.path) is not None:
         raise UserError(f"{run.path} was planted, not trained: remove it, and plant it again")
     with locked(run.path):
+        if any(past["step"] for past in run.metrics()) and not saved_step(run):
+            ERR.print(f"{run.path} has no saved state: its training begins anew, at step 0")
         _go(run, options.device)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.heads.norms import norms_to_logits, without_scale
-from interp.model import ReadableModel, require, require_hooks
+from interp.model import ReadableModel, require, require_finite, require_hooks
 from interp.weights import of_each_head, output_bias
 
 PARTS = ("embed", "attn", "mlp")
@@ -158,6 +158,8 @@ class _Run:
             for name in whole:
                 records[name].append(cache[name])
         kept = {name: torch.cat(parts).cpu().double() for name, parts in records.items()}
+        for name, values in kept.items():
+            require_finite(values, name)
         read, every = ({name: kept[name] for name in some} for some in (names, whole))
         return cls(model, token, norms, read, every, kept["logit"])
 

@@ -82,6 +82,8 @@ def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
         product = hessian_times(loss, weights, shaped)
         return torch.cat([part.reshape(-1) for part in product.values()]).numpy()
 
+    if total == 1:  # which Lanczos' method does not take
+        return float(times(np.ones(1))[0])
     operator = LinearOperator((total, total), matvec=times, dtype=np.float64)
     start = np.random.default_rng(seed).normal(size=total)
     try:

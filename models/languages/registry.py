@@ -311,5 +311,7 @@ def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -
     if name in BOUNDED:
         return BoundedLanguage(name, BOUNDED[name])
     if name not in LANGUAGES:
+        if Path(name).is_file():
+            raise UserError(f"{name} is a file, not a language: give it as --corpus or --grammar")
         raise unknown("language", name, LANGUAGES)
     return LANGUAGES[name]()

@@ -19,6 +19,7 @@ from models.errors import UserError
 from models.runs.run import Run
 from models.training.evaluation import predict
 from models.training.loop import train
+from models.training.state import STATE
 
 TINY = ["--steps", "12", "--batch-size", "8", "--evaluate-every", "3", "--max-n", "4"]
 SHAPE = ["--model.d-model", "8", "--model.n-heads", "2", "--model.d-mlp", "16"]
@@ -158,6 +159,21 @@ def test_resume_goes_on_and_says_when_there_is_nothing_to_do(
     assert fresh.model_hash() == run.model_hash()
 
 
+def test_a_training_that_begins_anew_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(step: int, loss: float | None) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    lost = Run.create(tmp_path / "anbn-s0", tiny_config(steps=4, evaluate_every=1))
+    with pytest.raises(KeyboardInterrupt):
+        train(lost, "cpu", stop)
+    (lost.path / STATE).unlink()
+    assert main(["resume", str(lost.path), "--device", "cpu"]) == 0
+    assert "has no saved state: its training begins anew" in " ".join(capsys.readouterr().err.split())
+
+
 def test_of_a_network_that_was_taught_verdicts_alone_only_they_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,6 +202,7 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["analize"], "unknown command 'analize': did you mean analyse?"),
         (["train"], "no language given"),
         (["train", "klingon"], "unknown language 'klingon': choose one of an, anbn"),
+        (["train", __file__], "is a file, not a language: give it as --corpus or --grammar"),
         (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
         (["train", "--corpus", "x.tsv", "--symbols", "q"], "--symbols and --corpus are two things"),
         (["sweep", "leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),

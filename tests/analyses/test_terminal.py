@@ -52,6 +52,14 @@ def test_words_command_no_terminal(what: object) -> None:
     assert "\\x1b" in said
 
 
+def test_a_table_cuts_no_cell_of_odd_letters() -> None:
+    """They are shown by their numbers, which are longer. Two names that differ at the end do."""
+    names = ["\u202e" * 60 + end for end in "ab"]
+    said = printed(table_of(pd.DataFrame({"value": [1, 2], "name": names})))
+    whole = "".join(said.split())
+    assert all(ascii(name)[1:-1] in whole for name in names)
+
+
 def refuse(error: Exception) -> None:
     raise error
 

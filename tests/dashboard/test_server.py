@@ -6,12 +6,14 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 import tomllib
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from chromium import opened
@@ -151,8 +153,10 @@ def test_the_printed_address_opens_the_pages_of_a_folder_without_runs(
                 break
             time.sleep(0.5)
         assert answers == [403]
-        opened(page, address.replace("/?", "/try?"))  # the first visit of all follows a link
-        assert "token" not in page.url
+        private = server.leads_to(address.replace("/?", "/try?"))  # the first visit: a link
+        assert stat.S_IMODE(private.stat().st_mode) == 0o600
+        page.goto(private.as_uri())
+        page.wait_for_url(f"http://127.0.0.1:{port}/try")
         expect(page.get_by_text("There is no run in")).to_be_visible()
         expect(page.get_by_text("Page not found")).to_have_count(0)
         opened(page, f"http://127.0.0.1:{port}/sweeps")  # which needs no run
@@ -177,6 +181,23 @@ def test_a_token_is_the_server_s_alone(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(given[0]) > 20
     assert len({*given, "left by another"}) == 4
     assert given[2] == ""
+
+
+def test_no_token_stands_on_the_command_line_of_the_browser() -> None:
+    """Every account of the machine can read it. The file that stands there goes with the server."""
+    code = (
+        "import threading, webbrowser;"
+        "webbrowser.open = lambda address: print(address);"
+        "from dashboard import server;"
+        "[t.join() for t in threading.enumerate() if isinstance(t, threading.Timer)]"
+    )
+    environment = os.environ | {server.OPENED: "http://127.0.0.1:1/?token=secret"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    address = urlsplit(done.stdout.strip())
+    assert (address.scheme, "secret" in address.path) == ("file", False)
+    assert not Path(address.path).exists()
 
 
 def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(

@@ -54,6 +54,11 @@ def test_a_quadratic_has_its_own_matrix(symmetric: Tensor) -> None:
     assert sharpest(loss, weights) == pytest.approx(5, rel=1e-6)
 
 
+def test_of_one_weight_it_is_the_second_derivative() -> None:
+    weights = {"w": torch.tensor([2.0], dtype=torch.float64)}
+    assert sharpest(lambda w: (w["w"] ** 3).sum(), weights) == pytest.approx(12)
+
+
 def test_of_a_loss_that_is_no_number_there_is_no_eigenvalue() -> None:
     weights = {"w": torch.ones(3, 2, dtype=torch.float64)}
     assert np.isnan(sharpest(lambda w: w["w"].square().sum() * torch.nan, weights))

@@ -5,6 +5,8 @@ Equality with TransformerLens' attribution is in test_transformer_lens.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -51,3 +53,11 @@ def test_a_part_is_the_change_when_it_goes_and_the_norm_stays(
     ours = table.query("part == 'L0H2'")["value"].to_numpy()
     assert ours == pytest.approx(fallen, abs=1e-4)
     assert np.abs(ours).max() > 1e-3
+
+
+def test_what_is_not_finite_is_named(model: HookedTransformer, tokens: torch.Tensor) -> None:
+    broken = deepcopy(model)
+    with torch.no_grad():
+        broken.blocks[1].mlp.b_out[0] = torch.nan
+    with pytest.raises(ValueError, match=r"^blocks\.1\.hook_mlp_out: 4 of \d+ numbers are NaN"):
+        direct_logit_attribution(broken, tokens, torch.full((4,), 7), END_ID)
