@@ -7,6 +7,7 @@ pages, or nowhere.
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -26,10 +27,16 @@ def _warm_up() -> None:
     """Asks shap once, in the background, while the first page is drawn.
 
     shap's first explainer imports all of transformers; the first word to be explained should not
-    have to wait for that.
+    have to wait for that. And Streamlit collects garbage after each click: what was imported stays,
+    and half a million objects of it are not looked through each time.
     """
     game = Game(lambda ids: ids.sum(axis=1) * 1.0, np.ones(3, int), np.zeros((1, 3), int))
-    threading.Thread(target=permutation_shap, args=(game,), daemon=True).start()
+
+    def warm_up() -> None:
+        permutation_shap(game)
+        gc.freeze()
+
+    threading.Thread(target=warm_up, daemon=True).start()
 
 
 _warm_up()

@@ -8,8 +8,10 @@ model that lacks something gets a ValueError of one line that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -266,12 +268,13 @@ SCORES = "hook_attn_scores"
 """Scores of keys that are out of sight are minus infinity."""
 
 
-def require_finite(values: Tensor, what: str) -> None:
+def require_finite(values: Tensor | np.ndarray, what: str) -> None:
     """Raises ValueError if some values are NaN or infinite: no lens could say anything of them.
 
     Args:
         what: the site or the numbers, for the error.
     """
-    wrong = int((~torch.isfinite(values)).sum())
-    if wrong:
-        raise ValueError(f"{what}: {wrong} of {values.numel()} numbers are NaN or infinite")
+    finite = torch.isfinite(values) if isinstance(values, Tensor) else np.isfinite(values)
+    if wrong := int((~finite).sum()):
+        count = prod(values.shape)
+        raise ValueError(f"{what}: {wrong} of {count} numbers are NaN or infinite")

@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Int
 from scipy.stats import norm
 from sklearn.linear_model import RidgeCV
@@ -91,7 +90,7 @@ def code_lengths(
         ValueError: activations are NaN or infinite.
     """
     for site, activation in sites.items():
-        require_finite(torch.as_tensor(activation), site)
+        require_finite(activation, site)
     rows = []
     with many_small_fits():
         for name, target in targets.items():

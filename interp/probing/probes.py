@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -141,7 +140,7 @@ def _standardised(
     """Activations to fit and to read, scaled so that the former have mean 0 and variance 1."""
     old, new = x[split.fit], x[split.new()]
     for values in (old, new):
-        require_finite(torch.as_tensor(values), site)
+        require_finite(values, site)
     old, new = standardise(old, new)
     return old, new
 

@@ -171,7 +171,9 @@ def test_a_training_that_begins_anew_says_so(
         train(lost, "cpu", stop)
     (lost.path / STATE).unlink()
     assert main(["resume", str(lost.path), "--device", "cpu"]) == 0
-    assert "has no saved state: its training begins anew" in " ".join(capsys.readouterr().err.split())
+    assert "has no saved state: its training begins anew" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_of_a_network_that_was_taught_verdicts_alone_only_they_are_said(

@@ -57,6 +57,20 @@ def test_no_other_reader_of_activations_does(wrong: float) -> None:
         Perceptrons.fit(rows[None], y.reshape(80), "category", 0)
 
 
+def test_arrays_that_processes_share_are_read_without_a_word() -> None:
+    """Workers of joblib get large arrays as read-only ones, of which torch would warn."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 4, 3)), rng.integers(2, size=(20, 4))
+    x.setflags(write=False)
+    target = Target(y, np.ones((20, 4), dtype=bool), "category")
+    torch.set_warn_always(True)
+    try:
+        assert len(code_lengths({"the site": x}, {"a": target})) == 1
+        assert len(probe_sites({"the site": x}, {"a": target}, np.arange(20) < 12))
+    finally:
+        torch.set_warn_always(False)
+
+
 def test_gradients_that_vanish_are_told() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
     x = torch.ones(4, 3)
