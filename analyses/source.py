@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,7 +53,8 @@ def source_hash(*places: str) -> str:
     return _hash(_files(places))
 
 
-def _files(places: Iterable[str]) -> tuple[Path, ...]:
+@cache
+def _files(places: tuple[str, ...]) -> tuple[Path, ...]:
     at = [ROOT / place for place in places]
     found = [[*p.rglob("*.py"), *p.rglob("*.tsv")] if p.is_dir() else [p] for p in at]
     return tuple(file for files in found for file in files)

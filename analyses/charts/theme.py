@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import altair as alt
 from altair.utils.schemapi import disable_debug_mode
 
-# A chart is checked whole when it is shown. To check each part as it is made takes a fifth of the time
-# of a page.
+# A chart is checked whole when it is shown. To check each part as it is made takes a fifth of the
+# time of a page.
 disable_debug_mode()
 
 Axis = TypeVar("Axis", alt.X, alt.Y)

@@ -44,6 +44,8 @@ from models.runs.files import write_json
 from models.runs.run import Run
 
 NAME = "accuracy"
+REMEMBERED = ("_files", "_hash", "_code", "_imported")
+"""Functions of the source that is as it was when the process began."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for place in ("models", "interp", "analyses"):
         shutil.copytree(ROOT / place, tmp_path / place)
     monkeypatch.setattr("analyses.source.ROOT", tmp_path)
-    for name in ("_hash", "_code", "_imported"):
+    for name in REMEMBERED:
         monkeypatch.setattr(f"analyses.source.{name}", cache(getattr(source, name).__wrapped__))
     return tmp_path
 
@@ -161,8 +163,8 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
     kinds = ("heads", "probing", "sweep")
 
     def hashes() -> dict[str, str]:
-        for remembered in (source._hash, source._code, source._imported):
-            remembered.cache_clear()
+        for name in REMEMBERED:
+            getattr(source, name).cache_clear()
         return {name: code_of(name) for name in kinds} | {"models": source_hash(*MODELS)}
 
     before = hashes()
@@ -200,8 +202,8 @@ def test_the_hash_of_the_source_sees_no_words_for_readers(copied: Path) -> None:
     (copied / "interp/heads/types.py").write_text('"""One."""\nx = 1\n')
     before = code_of("heads")
     (copied / "interp/heads/types.py").write_text('"""Two,\n\nthree."""\n# four\nx = 1\n')
-    for remembered in (source._hash, source._code, source._imported):
-        remembered.cache_clear()
+    for name in REMEMBERED:
+        getattr(source, name).cache_clear()
     assert code_of("heads") == before
     assert "heads" in changed(copied, "interp/heads/types.py", 'y = """five"""\n')
 
@@ -246,7 +248,7 @@ def test_the_question_of_another_package_counts_with_its_file(
     points = [EntryPoint(name, "theirs:QUESTION", ENTRY_POINTS) for name in ("own", "heads")]
     monkeypatch.setattr("analyses.registry.entry_points", lambda group: points)
     monkeypatch.setattr("analyses.source.registered", registered.__wrapped__)
-    for name in ("_hash", "_code"):
+    for name in REMEMBERED[:3]:
         monkeypatch.setattr(f"analyses.source.{name}", getattr(source, name).__wrapped__)
     before = code_of("own"), code_of("heads")
     (tmp_path / "theirs.py").write_text("second = 2\n")

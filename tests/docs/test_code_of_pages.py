@@ -35,7 +35,17 @@ FENCE = re.compile(
 )
 SHORT = {
     "train dieren --lines 300": [
-        *("--steps", "20", "--evaluate-every", "10", "--model.d-model", "16", "--model.d-mlp", "16")
+        *(
+            "--steps",
+            "20",
+            "--evaluate-every",
+            "20",
+            "--model.d-model",
+            "16",
+            "--model.d-mlp",
+            "16",
+        ),
+        *("--model.n-layers", "1"),
     ],
     "train": ["--steps", "20", "--evaluate-every", "10"],
     "demo": ["--workers", "1"],
@@ -52,9 +62,10 @@ SHORT = {
         "--workers",
         "1",
     ],
+    "analyse runs/dieren-s0 probing": ["--words", "40"],
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
-    " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
+    " influence": ["--subsets", "10", "--targets", "2", "--workers", "1"],
     "analyse runs/dieren-300-lines-s0 lines --word": ["--method", "cosine"],
     "analyse runs/dieren-300-lines-s0 lines": ["--method", "dot"],
     "score --null": [
