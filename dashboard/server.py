@@ -91,7 +91,7 @@ def _refused(scope: Scope, why: str) -> ASGIApp:
     return PlainTextResponse(f"{why}\n", status_code=403)
 
 
-def leads_to(address: str) -> Path:
+def _leads_to(address: str) -> Path:
     """A page for this user alone that goes on to an address, until this process ends.
 
     Every account of the machine can read the command line of a browser, where the token would
@@ -105,5 +105,5 @@ def leads_to(address: str) -> Path:
 
 
 if address := os.environ.pop(OPENED, ""):  # once the server answers
-    threading.Timer(1.0, webbrowser.open, [leads_to(address).as_uri()]).start()
+    threading.Timer(1.0, webbrowser.open, [_leads_to(address).as_uri()]).start()
 app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(OwnPages)])

@@ -153,7 +153,7 @@ def test_the_printed_address_opens_the_pages_of_a_folder_without_runs(
                 break
             time.sleep(0.5)
         assert answers == [403]
-        private = server.leads_to(address.replace("/?", "/try?"))  # the first visit: a link
+        private = server._leads_to(address.replace("/?", "/try?"))  # the first visit: a link
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
         page.goto(private.as_uri())
         page.wait_for_url(f"http://127.0.0.1:{port}/try")
