@@ -24,8 +24,7 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from analyses.claims import Claim
-from analyses.knowledge import Knowledge
+from analyses.claims import Claim, Knowledge
 from models.errors import UserError
 from models.reading import names_in, read_bytes
 from models.runs.files import as_json, make_folder, remove_folder

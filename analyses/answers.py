@@ -7,7 +7,6 @@ Another question never takes its place. ``analyses.answer_files`` says where it 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import time
@@ -16,31 +15,26 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pandas as pd
-import vl_convert
-from altair.typing import ChartType
-from altair.utils.html import INLINE_HTML_TEMPLATE
-from altair.vegalite import SCHEMA_VERSION
 
 from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
-from analyses.cache import kept_text
-from analyses.claims import Claim, Verdict, told, verdict
-from analyses.knowledge import Knowledge, knowledge
+from analyses.claims import Claim, Knowledge, Verdict, told, verdict
 from analyses.needs import Need, require
-from analyses.options.shared import Trains, Works, marked
+from analyses.options.shared import Trains, Works
 from analyses.registry import BUILT_IN, entry
 from analyses.source import code_of
-from models.base import LanguageModel
 from models.errors import UserError
-from models.runs.files import locked, write_bytes
+from models.runs.files import locked
 from models.runs.run import PACKAGES, Run, installed_versions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from altair.typing import ChartType
+
+    from models.base import LanguageModel
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
@@ -302,6 +296,8 @@ def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answ
 
 def _knowledge_of(run: Run) -> Knowledge:
     """What a run's network knows of its language, in words of the training window."""
+    from analyses.knowledge import knowledge  # it loads PyTorch
+
     lengths = run.language.lengths(run.config.max_n)
     return knowledge(run.model(), run.language, run.objective, lengths)
 
@@ -402,72 +398,12 @@ def save(
         seconds=seconds,
         versions=installed_versions(LIBRARIES),
     )
-    drawn = {} if figure is None else {each: render(figure, each) for each in ("svg", "html")}
+    drawn = dict[str, bytes]()
+    if figure is not None:
+        from analyses.charts import rendering  # it loads Altair, and most answers are only read
+
+        drawn = {ending: rendering.render(figure, ending) for ending in ("svg", "html")}
     return replace(found, folder=write(folder, record, found.table, drawn))
-
-
-def render(figure: ChartType, suffix: str) -> bytes:
-    """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
-    the system gives the drawing library too little."""
-    try:
-        return marked(_rendered(figure, suffix), suffix)
-    except ValueError as error:
-        if not STARVED.search(str(error)):
-            raise
-        raise UserError(
-            "no picture can be drawn with so little memory or so few open files: raise the limits, "
-            "with `ulimit -v unlimited` and `ulimit -n 1024`"
-        ) from None
-
-
-STARVED = re.compile("requires the vl-convert-python package|oneshot canceled")
-"""What Altair says where its library cannot be loaded, or has no thread of its own."""
-
-
-def _rendered(figure: ChartType, suffix: str) -> bytes:
-    if suffix == "png":
-        raw = io.BytesIO()
-        figure.save(raw, format="png", ppi=144)
-        return raw.getvalue()
-    text = io.StringIO()
-    if suffix == "html":
-        figure.save(text, format="html", template=_Page(), json_kwds={"cls": _InsideScript})
-    else:
-        figure.save(text, format="svg")
-    return text.getvalue().encode()
-
-
-class _Page:
-    """Altair's page that holds all it needs. Its script takes seconds to make, so it is kept."""
-
-    def render(self, **values: Any) -> str:
-        return INLINE_HTML_TEMPLATE.render(vegaembed_script=_script(), **values)
-
-
-@cache
-def _script() -> str:
-    """vega-embed with all that it needs, as vl-convert has it for Altair's version of Vega-Lite."""
-    lite = "_".join(SCHEMA_VERSION.split(".")[:2])
-    name = f"vega-embed-{version('vl-convert-python')}-{lite}.js"
-    # vl-convert's type hints ask for a snippet of script; the function itself does not.
-    bundle: Callable[..., str] = vl_convert.javascript_bundle
-    return kept_text(name, lambda: bundle(vl_version=lite))
-
-
-def draw(figure: ChartType, file: Path) -> None:
-    """Writes a chart as the ending of the file's name says. Raises UserError if it cannot be
-    written."""
-    write_bytes(file, render(figure, file.suffix.removeprefix(".").lower()))
-
-
-class _InsideScript(json.JSONEncoder):
-    """JSON that may stand inside a script of a page.
-
-    "<" is written as an escape. No word of a corpus can then close the script.
-    """
-
-    def encode(self, o: Any) -> str:
-        return super().encode(o).replace("<", "\\u003c")
 
 
 def plain(value: Any) -> Any:

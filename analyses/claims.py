@@ -13,13 +13,37 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
-from analyses.knowledge import Knowledge
 from interp.statistics import brackets
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The share of a network's answers that is right, beside that of the best constant answer.
+
+    Attributes:
+        answers: what is counted, in words.
+        right: the share of right answers. Members of the language and others weigh the same.
+        low, high: its 95% interval over different words; None where there are too few.
+        constant: the share that the best constant answer gets right.
+        words: how many different words were asked.
+    """
+
+    answers: str
+    right: float
+    low: float | None
+    high: float | None
+    constant: float
+    words: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the network is right more often than any constant answer, by its interval."""
+        return self.low is not None and self.low > self.constant
 
 
 @dataclass(frozen=True)

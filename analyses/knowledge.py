@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from analyses.claims import Knowledge
 from interp.statistics import bootstrap_mean, weighted_sum, wilson
 from models.base import LanguageModel
 from models.languages import Language, Sample
@@ -20,31 +20,6 @@ PER_LENGTH = 20
 """Words of each length, at most."""
 MOST_LENGTHS = 25
 KNOWLEDGE_SEED = 0x10D  # gives these words a random stream apart from those of other tests
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """The share of a network's answers that is right, beside that of the best constant answer.
-
-    Attributes:
-        answers: what is counted, in words.
-        right: the share of right answers. Members of the language and others weigh the same.
-        low, high: its 95% interval over different words; None where there are too few.
-        constant: the share that the best constant answer gets right.
-        words: how many different words were asked.
-    """
-
-    answers: str
-    right: float
-    low: float | None
-    high: float | None
-    constant: float
-    words: int
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the network is right more often than any constant answer, by its interval."""
-        return self.low is not None and self.low > self.constant
 
 
 def knowledge(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from models.base import hook_table
 from models.errors import UserError, lab
 from models.languages import (
     AmbiguousLanguage,
@@ -100,9 +99,7 @@ NEEDS: Mapping[Need, Condition] = {
         "the sum of what the parts wrote, as pre-norm leaves it",
     ),
     "stream": Condition(
-        lambda run: any(
-            row.name.endswith("hook_resid_post") for row in hook_table(run.config.model)
-        ),
+        lambda run: any(row.name.endswith("hook_resid_post") for row in run.config.model.hook_rows),
         "{run} has no residual stream: ask a Transformer",
     ),
     "states": Condition(

@@ -12,7 +12,8 @@ from typing import Any
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.answers import Answer, asked_with, render
+from analyses.answers import Answer, asked_with
+from analyses.charts.rendering import render
 from analyses.console import as_csv
 from analyses.registry import registered
 from analyses.reports.code import command_of, python_of

@@ -26,7 +26,6 @@ from analyses.charts.leaderboard import MEANINGS
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES
 from analyses.registry import BUILT_IN
-from models.base import hook_table
 from models.choices import CHOICES, Counting
 from models.families import FAMILIES
 from models.hooks import HookRow
@@ -238,10 +237,10 @@ def hooks() -> str:
 def hooks_of(family: str) -> list[tuple[HookRow, list[str]]]:
     """Every hook of a family, with the options without which it is not there."""
     base = ModelConfig(architecture=family)
-    usual = {row.name: row for row in hook_table(base)}
+    usual = {row.name: row for row in base.hook_rows}
     special: dict[str, tuple[HookRow, list[str]]] = {}
     for option, config in variants(base):
-        for row in hook_table(config):
+        for row in config.hook_rows:
             if row.name not in usual:
                 special.setdefault(row.name, (row, []))[1].append(option)
     return [*((row, []) for row in usual.values()), *special.values()]

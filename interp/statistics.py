@@ -15,7 +15,6 @@ from math import hypot, sqrt
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import expit, logit, ndtri, stdtrit
-from scipy.stats import binomtest
 
 
 def brackets(low: float | None, high: float | None, form: str) -> str:
@@ -203,6 +202,8 @@ def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float,
     Raises:
         ValueError: there is no trial, or more successes than trials.
     """
+    from scipy.stats import binomtest  # half a second, for this one function
+
     interval = binomtest(successes, count).proportion_ci(confidence, method="wilson")
     return float(interval.low), float(interval.high)
 

@@ -19,7 +19,6 @@ from transformer_lens.config import TransformerBridgeConfig
 from models.cards import card
 from models.choices import ABSOLUTE
 from models.errors import UserError
-from models.hooks import HookRow
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.model_config import ModelConfig
 from models.objectives import LEAST, read_at, reading
@@ -309,11 +308,6 @@ def memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):  # Windows
         return math.inf
-
-
-def hook_table(config: ModelConfig) -> list[HookRow]:
-    """Every hook of a model, in the order of computation, with its shape and meaning."""
-    return config.family.hook_rows(config)
 
 
 class EmbeddingModel(LanguageModel):

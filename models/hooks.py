@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from transformer_lens.hook_points import HookPoint
+if TYPE_CHECKING:
+    from transformer_lens.hook_points import HookPoint
 
 
 def listened(*points: HookPoint) -> bool:

@@ -23,6 +23,7 @@ from models.choices import (
 )
 from models.errors import UserError
 from models.families import FAMILIES, Family
+from models.hooks import HookRow
 from models.objectives import Output, Readout
 
 Architecture = Annotated[
@@ -248,6 +249,11 @@ class ModelConfig:
     def family(self) -> Family:
         """The registry entry of the architecture."""
         return FAMILIES[self.architecture]
+
+    @property
+    def hook_rows(self) -> list[HookRow]:
+        """The table of all hooks, in the order of computation, with their shapes and meanings."""
+        return self.family.hook_rows(self)
 
     @property
     def d_head(self) -> int:

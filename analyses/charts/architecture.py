@@ -21,7 +21,7 @@ from analyses.charts.sketch import (
     WHOLE,
     Sketch,
 )
-from models.base import LanguageModel, hook_table
+from models.base import LanguageModel
 from models.choices import ABSOLUTE
 from models.model_config import ModelConfig
 
@@ -30,7 +30,7 @@ from models.model_config import ModelConfig
 
 def hooks(config: ModelConfig) -> pd.DataFrame:
     """The table of hooks: columns name, shape, meaning."""
-    rows = [(row.name, " × ".join(row.shape), row.meaning) for row in hook_table(config)]
+    rows = [(row.name, " × ".join(row.shape), row.meaning) for row in config.hook_rows]
     return pd.DataFrame(rows, columns=["name", "shape", "meaning"])
 
 

@@ -43,7 +43,7 @@ COMMANDS = {
         "finetune RUN [LANGUAGE]", "go on from the weights of a run", "training:finetune"
     ),
     "resume": Command("resume RUN", "go on with an interrupted run", "training:resume"),
-    "runs": Command("runs [FOLDER]", "list the runs of a folder", "kept:runs"),
+    "runs": Command("runs [FOLDER]", "list the runs of a folder", "show:runs"),
     "evaluate": Command("evaluate RUN", "a curve by length", "one_run:evaluate"),
     "predict": Command(
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
@@ -55,7 +55,7 @@ COMMANDS = {
     "seeds": Command("seeds PATH NAME", "means over seeds, with 95% intervals", "many_runs:seeds"),
     "show": Command("show RUN [NAME]", "print an answer that the run keeps", "show:show"),
     "report": Command(
-        "report [PATH]", "a run as one HTML file, or pages of findings", "kept:report"
+        "report [PATH]", "a run as one HTML file, or pages of findings", "report:report"
     ),
     "rule": Command("rule lines.tsv", "the rule behind lines, a --model, FILE.att", "lines:rule"),
     "sweep": Command(

@@ -1,4 +1,7 @@
-"""Answers that a run keeps, and other things to look up: hooks, sizes, laws of a sweep."""
+"""What is there to look up: runs, the answers that they keep, hooks, sizes, laws of a sweep.
+
+What draws or needs a model is imported where it is asked for: a kept answer is read at once.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,34 @@ from dataclasses import asdict
 import pandas as pd
 
 from analyses.answer_files import kept_in
-from analyses.answers import Answer, Answers, asked_with, draw, question
-from analyses.charts import kernel_attention
+from analyses.answers import Answer, Answers, asked_with, question
 from analyses.console import OUT, as_rows, shown, table_of, titled
-from analyses.options.commands import Hooks, Show, Size
+from analyses.options.commands import Hooks, Runs, Show, Size
 from analyses.options.pictures import Kernels
 from analyses.options.shared import Shows
 from analyses.options.studies import Scaling
 from analyses.registry import entry, registered, usual
 from analyses.reports.code import command_of
 from analyses.script import as_json, where
-from analyses.studies import scaling as laws_of
+from analyses.studies.listing import runs_of
 from analyses.track_record import track_record
-from models.base import hook_table
 from models.errors import UserError, lab
-from models.runs.run import Run
-from models.sizes import in_words as total
-from models.sizes import parts_of
+from models.runs.run import RUN_FILE, Run
+
+
+def runs(options: Runs) -> None:
+    """The runs of a folder."""
+    if any((folder / RUN_FILE).exists() for folder in (options.folder, *options.folder.parents)):
+        raise UserError(f"{options.folder} is a run, or lies in one: give the folder of all runs")
+    if not options.folder.is_dir():
+        raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
+    table = runs_of(options.folder)
+    if shown(options, table):
+        return
+    if table.empty:
+        OUT.print(f"no run in {options.folder}: train one with `lab train anbn`")
+        return
+    OUT.print(table_of(table))
 
 
 def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
@@ -34,6 +48,9 @@ def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
         case Hooks():
             _hooks(options)
         case Kernels():
+            from analyses.charts import kernel_attention
+            from analyses.charts.rendering import draw
+
             draw(kernel_attention.chart(options), options.file)
             OUT.print(f"{options.file}")
         case Scaling():
@@ -109,6 +126,9 @@ def _show_all(run: Run, options: Shows) -> None:
 
 def _scaling(options: Scaling) -> None:
     """Power laws of a sweep's loss, beside rivals and exactness."""
+    from analyses.charts.rendering import draw
+    from analyses.studies import scaling as laws_of
+
     runs = laws_of.points(options.folder, options.by)
     table = laws_of.laws(runs)
     lines, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
@@ -125,6 +145,9 @@ def _scaling(options: Scaling) -> None:
 
 def _size(options: Size) -> None:
     """The weights of a model of any shape, and the memory of its attention."""
+    from models.sizes import in_words as total
+    from models.sizes import parts_of
+
     parts = parts_of(options.model, options.tokens)
     text = total(parts, options.model, options.positions)
     rows = [asdict(part) for part in parts]
@@ -136,10 +159,11 @@ def _size(options: Size) -> None:
 
 def _hooks(options: Hooks) -> None:
     """The hook table of a run's model."""
+
     config = Run(options.run).config.model
     rows = [
         {"name": row.name, "shape": " ".join(row.shape), "meaning": row.meaning}
-        for row in hook_table(config)
+        for row in config.hook_rows
     ]
     table = pd.DataFrame(rows)
     if shown(options, table):

@@ -12,7 +12,7 @@ from typing import Any
 from altair.typing import ChartType
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from analyses.answers import Answer, render
+from analyses.answers import Answer
 from analyses.charts.leaderboard import (
     FOUND,
     MEANINGS,
@@ -20,6 +20,7 @@ from analyses.charts.leaderboard import (
     REPLACEMENTS,
     against_reliance,
 )
+from analyses.charts.rendering import render
 from analyses.options.studies import PLANTED
 from analyses.questions.words import explanations
 from analyses.questions.words.explanations import on_scale

@@ -4,7 +4,7 @@
     step-000500/config.json           the run's configuration, the step, the SHA-256 of the weights
 
 Nothing is ever unpickled. Loading checks that the bytes are those that were written and that they
-belong to this run.
+belong to this run. PyTorch is imported where weights are read or written: records need none.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ import hashlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
-from torch import Tensor
 
-from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import Vocabulary
 from models.reading import plain_size, read_bytes
 from models.runs.files import as_json, write_folder
 from models.runs.records import CheckpointRecord, config_of, read_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from models.base import LanguageModel
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 CURE = "put back the checkpoint, or train the run again"
@@ -44,6 +47,8 @@ def save_checkpoint(
 
 def checkpoint_files(model: LanguageModel, config: TrainConfig, step: int) -> dict[str, bytes]:
     """The files of a checkpoint folder by their names."""
+    from safetensors.torch import save
+
     weights = save({name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()})
     about = {
         "step": step,
@@ -62,6 +67,8 @@ def load_checkpoint(
     Raises:
         UserError: the checkpoint is missing, truncated, altered, or from another run.
     """
+    from models.base import build
+
     about = read_about(folder, config)
     weights, digest = read_weights(folder / WEIGHTS, CURE)
     if about["vocabulary"] != list(vocabulary.symbols):
@@ -118,6 +125,8 @@ def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:
     Raises:
         UserError: it is missing or damaged.
     """
+    from safetensors.torch import load
+
     plain_size(path, cure, most=sys.maxsize)
     try:
         with safe_open(path, "pt"):  # a file that is not of the size it says is not read as a whole

@@ -25,11 +25,8 @@ from dataclasses import asdict
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from models.base import LanguageModel, all_finite, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
@@ -38,7 +35,6 @@ from models.languages import Language
 from models.languages.corpus import check_sides
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
-from models.objectives.base import Objective
 from models.reading import names_in, read_bytes
 from models.runs.checkpoints import (
     CONFIG,
@@ -50,7 +46,6 @@ from models.runs.checkpoints import (
 )
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
-from models.runs.parents import check_subspace, files_of
 from models.runs.records import (
     Ending,
     Evaluation,
@@ -59,6 +54,10 @@ from models.runs.records import (
     read_record,
     read_record_lines,
 )
+
+if TYPE_CHECKING:  # whoever reads the files of a run alone waits for no PyTorch
+    from models.base import LanguageModel
+    from models.objectives.base import Objective
 
 RUN_FILE, METRICS = "run.json", "metrics.jsonl"
 CORPUS, TOKENS, CHECKPOINTS = "corpus.tsv", "tokens.json", "checkpoints"
@@ -124,6 +123,9 @@ class Run:
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
         """
+        from models.base import build
+        from models.runs.parents import check_subspace, files_of
+
         cls.check_new(path)
         files = dict(beside or {})
         # Whatever cannot work is refused before anything is written.
@@ -321,6 +323,10 @@ class Run:
 
     def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
         """The model of ``model``, with the SHA-256 of its weights."""
+        import torch
+
+        from models.base import all_finite
+
         folder = self._folder(step)
         model, digest = load_checkpoint(folder, self.config, self.language.vocabulary)
         word = self.language.vocabulary.words([self.language.example()])
@@ -365,6 +371,8 @@ class Run:
 
     def untrained(self) -> LanguageModel:
         """The control: the same architecture and seed before the first step."""
+        from models.base import build
+
         model = build(self.config.model, self.language.vocabulary, self.config.seed)
         return model.eval()
 

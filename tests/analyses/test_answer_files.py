@@ -34,6 +34,7 @@ from analyses.answers import (
     numbers,
     save,
 )
+from analyses.charts import rendering
 from analyses.registry import ENTRY_POINTS, registered
 from analyses.source import MODELS, ROOT, code_of, source_hash
 from models.config import TrainConfig
@@ -78,7 +79,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         NAME, "How many?", Asked, analyse, lambda _: numbers([]), lambda _: alt.Chart().mark_point()
     )
     monkeypatch.setattr(answers, "question", lambda name: made)
-    monkeypatch.setattr(answers, "render", lambda figure, suffix: b"drawn")
+    monkeypatch.setattr(rendering, "render", lambda figure, suffix: b"drawn")
     return asked
 
 
@@ -467,7 +468,7 @@ def test_a_picture_without_memory_is_one_line(said: str, monkeypatch: pytest.Mon
     chart = alt.Chart(pd.DataFrame({"x": [1]})).mark_bar()
     monkeypatch.setattr(alt.Chart, "save", starved)
     with pytest.raises(UserError, match=r"^no picture can be drawn [^\n]*`ulimit -n 1024`$"):
-        answers.render(chart, "svg")
+        rendering.render(chart, "svg")
 
 
 def test_answers_that_may_not_be_read_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from analyses import answers
 from analyses.cache import kept_text
+from analyses.charts import rendering
 
 LONG = "café\n<script>\n"
 
@@ -58,9 +58,9 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(
 
 
 def test_the_page_of_a_chart_is_altair_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_script", answers._script.__wrapped__)
+    monkeypatch.setattr(rendering, "_script", rendering._script.__wrapped__)
     chart = alt.Chart(pd.DataFrame({"a": [1, 2]})).mark_bar().encode(x="a:Q")
     own = io.StringIO()
-    chart.save(own, format="html", inline=True, json_kwds={"cls": answers._InsideScript})
+    chart.save(own, format="html", inline=True, json_kwds={"cls": rendering._InsideScript})
     for _ in range(2):  # made, and read
-        assert answers._rendered(chart, "html") == own.getvalue().encode()
+        assert rendering._rendered(chart, "html") == own.getvalue().encode()

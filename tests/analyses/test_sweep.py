@@ -23,7 +23,7 @@ import torch
 from rich.console import Console
 
 from analyses.answer_files import kept_in
-from analyses.answers import render
+from analyses.charts.rendering import render
 from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
 from analyses.console import table_of

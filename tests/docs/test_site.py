@@ -24,7 +24,6 @@ from analyses.registry import BUILT_IN, usual
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import METRICS
 from interp.heads.types import TYPES
-from models.base import hook_table
 from models.choices import CHOICES
 from models.errors import UserError
 from models.families import FAMILIES
@@ -189,8 +188,8 @@ def test_the_glossary_has_every_hook_of_every_configuration(site: Path, family: 
             config = ModelConfig(family, **dict(zip(fields, values, strict=True)))
         except UserError:
             continue  # no model
-        found |= {row.name for row in hook_table(config)}
+        found |= {row.name for row in config.hook_rows}
         if "counting.counters" in reads:
             counting = replace(config.counting, head_norm=True)
-            found |= {row.name for row in hook_table(replace(config, counting=counting))}
+            found |= {row.name for row in replace(config, counting=counting).hook_rows}
     assert listed == found

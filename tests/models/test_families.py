@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.base import EmbeddingModel, Unembed, build, hook_table, initialise
+from models.base import EmbeddingModel, Unembed, build, initialise
 from models.choices import Counting
 from models.errors import UserError
 from models.families import FAMILIES, Family
@@ -95,7 +95,7 @@ def test_many_seeds_of_it_are_trained_as_one(bag: ModelConfig, tmp_path: Path) -
 def test_its_hooks_are_those_of_its_table(bag: ModelConfig) -> None:
     model = build(bag, Vocabulary(("a", "b")))
     _, cache = model.run_with_cache(torch.zeros(1, 3, dtype=torch.long))
-    assert list(cache.keys()) == [row.name for row in hook_table(bag)]
+    assert list(cache.keys()) == [row.name for row in bag.hook_rows]
 
 
 def test_it_starts_from_the_rivals_recipe(bag: ModelConfig) -> None:

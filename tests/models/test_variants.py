@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training import bits
 
-from models.base import LanguageModel, build, hook_table
+from models.base import LanguageModel, build
 from models.checks import changed, dotted
 from models.choices import ABSOLUTE, Counting, Mask, Positions
 from models.config import TrainConfig
@@ -274,7 +274,7 @@ def check_hooks(model: LanguageModel, tokens: torch.Tensor) -> None:
     sizes |= {"d_model": config.d_model, "window": max(1, (config.order - 1) * d_vocab)}
     expected = {
         name: tuple(sizes[axis] for axis in row.shape)
-        for row in hook_table(config)
+        for row in config.hook_rows
         for name in row.names(config.n_layers)
     }
     assert sorted(model.hook_dict) == sorted(expected)

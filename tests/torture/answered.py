@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from analyses import answers
+from analyses.charts import rendering
 from analyses.command_line.app import main
 
 CPU_SECONDS, PATIENCE, MEMORY = 30, 300, 4 * 2**30
@@ -101,7 +101,7 @@ def _obey(args: Sequence[str], where: Path, said: Sequence[int]) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if "vl_convert" in sys.modules:  # a fork takes no threads along: a drawing would never end
-            answers.render = lambda figure, suffix: b"picture"
+            rendering.render = lambda figure, suffix: b"picture"
         try:
             status = main(args)
         except SystemExit as stop:

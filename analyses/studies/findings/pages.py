@@ -23,7 +23,7 @@ from altair.typing import ChartType
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from analyses.answers import render
+from analyses.charts.rendering import render
 from analyses.options.shared import check_replaced
 from analyses.options.studies import Size
 from analyses.studies.findings import parts

@@ -1,32 +1,16 @@
-"""Commands about what is there already: the runs of a folder, and the answers that a run keeps."""
+"""Reports: a run as one HTML file, and pages of findings."""
 
 from __future__ import annotations
 
-from analyses.console import OUT, progress_bar, shown, table_of
-from analyses.options.commands import Report, Runs
+from analyses.console import OUT, progress_bar
+from analyses.options.commands import Report
 from analyses.options.shared import check_replaced, marked
 from analyses.reports.of_run import report as report_of
 from analyses.studies.findings import pages
 from analyses.studies.findings.tables import is_table, keep
-from analyses.studies.listing import runs_of
 from models.errors import UserError
 from models.runs.files import write_bytes
 from models.runs.run import RUN_FILE, Run
-
-
-def runs(options: Runs) -> None:
-    """The runs of a folder."""
-    if any((folder / RUN_FILE).exists() for folder in (options.folder, *options.folder.parents)):
-        raise UserError(f"{options.folder} is a run, or lies in one: give the folder of all runs")
-    if not options.folder.is_dir():
-        raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
-    table = runs_of(options.folder)
-    if shown(options, table):
-        return
-    if table.empty:
-        OUT.print(f"no run in {options.folder}: train one with `lab train anbn`")
-        return
-    OUT.print(table_of(table))
 
 
 def report(options: Report) -> None:
