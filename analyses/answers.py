@@ -24,7 +24,7 @@ from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
 from analyses.claims import Claim, Knowledge, Verdict, told, verdict
 from analyses.needs import Need, require
 from analyses.options.shared import Trains, Works
-from analyses.registry import BUILT_IN, entry
+from analyses.registry import BUILT_IN, entry, registered
 from analyses.source import code_of
 from models.errors import UserError
 from models.runs.files import locked
@@ -350,6 +350,21 @@ class Answers:
         return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
 
 
+def scorecard(run: Run) -> pd.DataFrame:
+    """One row per question that the run keeps an answer to about the checkpoint looked at.
+
+    Columns: question, finding, grade, why.
+    """
+    answers = Answers.of(run)
+    kept = {name: answer for name in registered() if (answer := answers.latest(name)) is not None}
+    rows = [
+        (name, answer.verdict.short, answer.verdict.grade, answer.verdict.why)
+        for name, answer in kept.items()
+        if answer.model_hash == answers.model_hash
+    ]
+    return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])
+
+
 def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
     """The options of an answer in words: those that are not the default ones."""
     default = arguments_of(question(name).options())
@@ -400,7 +415,7 @@ def save(
     )
     drawn = dict[str, bytes]()
     if figure is not None:
-        from analyses.charts import rendering  # it loads Altair, and most answers are only read
+        from analyses import rendering  # it loads Altair, and most answers are only read
 
         drawn = {ending: rendering.render(figure, ending) for ending in ("svg", "html")}
     return replace(found, folder=write(folder, record, found.table, drawn))

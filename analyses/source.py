@@ -24,7 +24,7 @@ MODELS = ("models", "interp", "analyses/activations.py")
 ANSWERS = (
     *MODELS,
     *(f"analyses/{name}" for name in ("lectures", "questions", "rules", "scoring", "studies")),
-    *(f"analyses/{name}.py" for name in ("answers", "words")),
+    *(f"analyses/{name}.py" for name in ("answers", "claims", "knowledge", "words")),
 )
 """The source that answers depend on. Charts, options and pages change none."""
 DOCSTRING = re.compile(r'^([ \t]*)r?"""[^\\]*?(?:\\.[^\\]*?)*?"""[ \t]*$', re.MULTILINE | re.DOTALL)

@@ -13,9 +13,9 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer, asked_with
-from analyses.charts.rendering import render
 from analyses.console import as_csv
 from analyses.registry import registered
+from analyses.rendering import render
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from dashboard import controls

@@ -237,7 +237,7 @@ def read_only() -> Iterator[Path]:
 def without_pictures() -> Iterator[None]:
     """Answers are kept without figures: to draw one takes longer than to ask a tiny run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("analyses.charts.rendering.render", lambda figure, suffix: b"")
+        patch.setattr("analyses.rendering.render", lambda figure, suffix: b"")
         yield
 
 

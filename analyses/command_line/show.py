@@ -49,7 +49,7 @@ def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
             _hooks(options)
         case Kernels():
             from analyses.charts import kernel_attention
-            from analyses.charts.rendering import draw
+            from analyses.rendering import draw
 
             draw(kernel_attention.chart(options), options.file)
             OUT.print(f"{options.file}")
@@ -126,7 +126,7 @@ def _show_all(run: Run, options: Shows) -> None:
 
 def _scaling(options: Scaling) -> None:
     """Power laws of a sweep's loss, beside rivals and exactness."""
-    from analyses.charts.rendering import draw
+    from analyses.rendering import draw
     from analyses.studies import scaling as laws_of
 
     runs = laws_of.points(options.folder, options.by)

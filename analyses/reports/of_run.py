@@ -14,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from analyses.answer_files import Kept
 from analyses.answers import Answers, Progress, asked_with, question, quiet
-from analyses.charts.rendering import render
 from analyses.registry import registered
+from analyses.rendering import render
 from analyses.reports.code import command_of
 from analyses.track_record import track_record
 from models.runs.run import Run

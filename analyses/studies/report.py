@@ -20,11 +20,11 @@ from analyses.charts.leaderboard import (
     REPLACEMENTS,
     against_reliance,
 )
-from analyses.charts.rendering import render
 from analyses.options.studies import PLANTED
 from analyses.questions.words import explanations
 from analyses.questions.words.explanations import on_scale
 from analyses.questions.words.leaderboard import MEMBERSHIPS
+from analyses.rendering import render
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from interp.explanations.games import SCALES

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 from drawn import read_json
 
-from analyses import answer_files, answers, source
+from analyses import answer_files, answers, rendering, source
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import (
     Answer,
@@ -34,7 +34,6 @@ from analyses.answers import (
     numbers,
     save,
 )
-from analyses.charts import rendering
 from analyses.registry import ENTRY_POINTS, registered
 from analyses.source import MODELS, ROOT, code_of, source_hash
 from models.config import TrainConfig
@@ -188,6 +187,8 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
         ("analyses/questions/parts/heads.py", {"heads", "sweep"}),
         ("analyses/studies/seeds.py", {"sweep"}),
         ("analyses/answers.py", {"heads", "probing", "sweep"}),
+        ("analyses/claims.py", {"heads", "probing", "sweep"}),
+        ("analyses/knowledge.py", {"heads", "probing", "sweep"}),
         ("models/languages/dieren.tsv", {"heads", "probing", "sweep", "models"}),
         ("analyses/charts/theme.py", set()),
         ("analyses/options/questions.py", set()),

@@ -10,8 +10,8 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from analyses import rendering
 from analyses.cache import kept_text
-from analyses.charts import rendering
 
 LONG = "café\n<script>\n"
 

@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take seconds."""
-    monkeypatch.setattr("analyses.charts.rendering.render", lambda figure, suffix: b"")
+    monkeypatch.setattr("analyses.rendering.render", lambda figure, suffix: b"")
 
 
 def asked(model: Path, out: Path, **more: Any) -> dict[str, Any]:

@@ -12,14 +12,13 @@ import pytest
 from conftest import made_once, tiny_config, without_pictures
 from test_kinds import TASKS
 
-from analyses.answers import Answer, Answers, answer, save
+from analyses.answers import Answer, Answers, answer, save, scorecard
 from analyses.charts.accuracy import chart
 from analyses.command_line.app import main
 from analyses.options.behaviour import Accuracy
 from analyses.options.parts import Patching
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
-from analyses.scorecard import scorecard
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.loop import train

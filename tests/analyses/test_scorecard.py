@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from conftest import without_pictures
 
-from analyses.answers import answer
+from analyses.answers import answer, scorecard
 from analyses.options.behaviour import Accuracy
-from analyses.scorecard import scorecard
 from models.runs.run import Run
 
 FEW = Accuracy(count=20)

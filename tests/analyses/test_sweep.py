@@ -23,13 +23,13 @@ import torch
 from rich.console import Console
 
 from analyses.answer_files import kept_in
-from analyses.charts.rendering import render
 from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
 from analyses.console import table_of
 from analyses.jobs.trained import trained
 from analyses.options.studies import Sweep
 from analyses.questions.behaviour.accuracy import exact_to
+from analyses.rendering import render
 from analyses.studies.sweeps import estimate
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged

@@ -84,7 +84,7 @@ def many_runs(folder: Path) -> None:
     model = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=8)
     first = Run.create(folder / "anbn-s0", TrainConfig("anbn", max_n=4, steps=20, model=model))
     train(first, "cpu")
-    with patch("analyses.charts.rendering.render", return_value=b""):
+    with patch("analyses.rendering.render", return_value=b""):
         for name in ASKED:
             answer(first, name)
     for number in range(1, RUNS):

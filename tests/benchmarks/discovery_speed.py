@@ -55,7 +55,7 @@ def discovery_speed() -> Iterator[Result]:
                 found["theirs"] = rpni(lines.words, lines.labels, VOCABULARY)
 
             # Pictures are left out: RPNI draws none, and they are drawn in threads of their own.
-            with one_thread(), patch("analyses.charts.rendering.render", return_value=b""):
+            with one_thread(), patch("analyses.rendering.render", return_value=b""):
                 times.append([seconds(Side("ours", "", ours)), seconds(Side(RPNI, "", theirs))])
         dfas = (found["ours"], found["theirs"])
         right += [dfa is not None and same(dfa, truth) for dfa in dfas]

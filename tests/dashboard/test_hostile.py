@@ -19,7 +19,7 @@ from conftest import tiny_config
 from playwright.sync_api import Browser, FilePayload, Page, expect
 from test_sweeps_page import LANGUAGES, table_of, write
 
-from analyses.charts.rendering import render
+from analyses.rendering import render
 from dashboard.markup import visible
 from models.runs.files import locked
 from models.runs.run import Run

@@ -13,8 +13,7 @@ from conftest import made_once, tiny_config, without_pictures
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 
-from analyses.answers import Answers, answer
-from analyses.scorecard import scorecard
+from analyses.answers import Answers, answer, scorecard
 from dashboard.views.start.story import STEPS
 from models.runs.run import Run
 from models.training.loop import train

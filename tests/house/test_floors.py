@@ -28,7 +28,7 @@ ABOVE = {
 
 FLOORS: Mapping[str, Sequence[str]] = {
     "models": (
-        "errors cards",
+        "errors cards hooks",
         "checks",
         "choices",
         "reading line_shapes",
@@ -37,7 +37,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "families",
         "model_config",
         "config",
-        "hooks sizes",
+        "sizes",
         "base",
         "transformer",
         "rivals decoding operations",
@@ -55,12 +55,12 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "analyses": (
         "options",
         "registry",
-        "source knowledge track_record cache",
-        "claims",
-        "answer_files",
+        "source track_record cache",
+        "claims rendering",
+        "answer_files knowledge",
         "needs",
         "answers",
-        "console words activations scorecard",
+        "console words activations",
         "jobs charts script reports",
         "lectures",
         "questions",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from analyses.charts import rendering
+from analyses import rendering
 from analyses.command_line.app import main
 
 CPU_SECONDS, PATIENCE, MEMORY = 30, 300, 4 * 2**30

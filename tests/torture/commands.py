@@ -47,7 +47,7 @@ def tiny() -> Iterator[None]:
     """`lab rule` trains one tiny network, and nobody draws pictures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discover, "CANDIDATES", ({**TINY, "positions": "none", "steps": 4},))
-        patch.setattr("analyses.charts.rendering.render", lambda figure, suffix: b"picture")
+        patch.setattr("analyses.rendering.render", lambda figure, suffix: b"picture")
         yield
 
 

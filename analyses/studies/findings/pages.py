@@ -23,9 +23,9 @@ from altair.typing import ChartType
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from analyses.charts.rendering import render
 from analyses.options.shared import check_replaced
 from analyses.options.studies import Size
+from analyses.rendering import render
 from analyses.studies.findings import parts
 from analyses.studies.findings.claims import CURE, claims, unbacked
 from analyses.studies.findings.tables import DATA, Table, load

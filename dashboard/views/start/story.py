@@ -7,10 +7,9 @@ from contextlib import suppress
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, Answers
+from analyses.answers import Answer, Answers, scorecard
 from analyses.questions.rule.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
-from analyses.scorecard import scorecard
 from dashboard import controls
 from dashboard.downloads import report_button
 from dashboard.drawing import COLOURS, explain_errors, judged, picture, says, training_curves
