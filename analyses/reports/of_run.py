@@ -62,7 +62,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "layers": model.n_layers,
         "width": model.d_model,
         "recipe": config.recipe,
-        "training window": f"sizes 1 to {config.max_n}",
+        "training window": run.window,
         "steps": config.steps,
         "seed": config.seed,
         "status": record["status"],

@@ -47,9 +47,7 @@ def save_checkpoint(
 
 def checkpoint_files(model: LanguageModel, config: TrainConfig, step: int) -> dict[str, bytes]:
     """The files of a checkpoint folder by their names."""
-    from safetensors.torch import save
-
-    weights = save({name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()})
+    weights = packed({n: t.detach().cpu().contiguous() for n, t in model.state_dict().items()})
     about = {
         "step": step,
         "sha256": hashlib.sha256(weights).hexdigest(),
@@ -57,6 +55,22 @@ def checkpoint_files(model: LanguageModel, config: TrainConfig, step: int) -> di
         "config": asdict(config),
     }
     return {WEIGHTS: weights, CONFIG: as_json(about)}
+
+
+def packed(tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> bytes:
+    """The bytes of a safetensors file.
+
+    Raises:
+        MemoryError: there is too little of it; what the library raises then is no ``Exception``.
+    """
+    from safetensors.torch import save
+
+    try:
+        return save(tensors, about)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise MemoryError("no memory to write weights") from None
 
 
 def load_checkpoint(

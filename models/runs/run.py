@@ -31,7 +31,7 @@ from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError, lab, of_fields
-from models.languages import Language
+from models.languages import FormalLanguage, Language
 from models.languages.corpus import check_sides
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
@@ -204,7 +204,7 @@ class Run:
         rows: dict[str, object] = {
             "language": f"{config.language} ({self.language.chomsky}; {symbols})",
             "model": config.model.kind or "decoder",
-            "taught": f"{config.objective}, sizes 1 to {config.max_n}, seed {config.seed}",
+            "taught": f"{config.objective}, {self.window}, seed {config.seed}",
             "status": self.record["status"],
         }
         if last := self.evaluation():
@@ -241,6 +241,14 @@ class Run:
             if str(self.path) in str(error):  # of the file of its tokens
                 raise
             raise UserError(f"{self.path / RUN_FILE}: {of_fields(error)}") from None
+
+    @property
+    def window(self) -> str:
+        """The training window in words."""
+        if isinstance(self.language, FormalLanguage):
+            return f"sizes 1 to {self.config.max_n}"
+        lengths = self.language.lengths(self.config.max_n)
+        return f"lines of {lengths[0]} to {lengths[-1]} symbols"
 
     @property
     def objective(self) -> Objective:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, with_config
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.errors import UserError
 from models.reading import plain_size
-from models.runs.checkpoints import read_weights
+from models.runs.checkpoints import packed, read_weights
 from models.runs.files import write_bytes
 from models.runs.records import AS_WRITTEN, Step
 from models.runs.run import Run
@@ -46,7 +45,7 @@ def save_state(trainer: Trainer) -> None:
     tensors = {n: t.to("cpu", copy=True).contiguous() for n, t in tensors.items()}
     about: _About = {"step": trainer.step, "flawless": trainer.flawless, "sha256": ""}
     about["sha256"] = _digest(trainer.run, tensors, about)
-    write_bytes(trainer.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
+    write_bytes(trainer.run.path / STATE, packed(tensors, {"about": json.dumps(about)}))
 
 
 def _digest(run: Run, tensors: dict[str, Tensor], about: _About) -> str:
@@ -55,7 +54,7 @@ def _digest(run: Run, tensors: dict[str, Tensor], about: _About) -> str:
     The configuration is that of the run's record, without fields that the lab gained since then.
     """
     owner = json.dumps([about["step"], about["flawless"], run.record["config"]])
-    return hashlib.sha256(save(tensors) + owner.encode()).hexdigest()
+    return hashlib.sha256(packed(tensors) + owner.encode()).hexdigest()
 
 
 def load_state(trainer: Trainer) -> None:

@@ -299,7 +299,8 @@ def test_the_interval_of_a_corpus_is_over_its_lines(kind: str, tmp_path: Path) -
         lines, objective = [(word, word) for word in words], "sequence-to-sequence"
     file = tmp_path / "lines.tsv"
     file.write_text("".join(f"{a}\t{b}\n" for a, b in lines), encoding="utf-8")
-    run = Run.create(tmp_path / "run", tiny_config(language="lines", objective=objective), file)
+    config = tiny_config(language="lines", objective=objective, max_n=2)
+    run = Run.create(tmp_path / "run", config, file)
     train(run, "cpu")
     answer = fresh_answer(run, QUESTION, Accuracy())
     rows = answer.table[answer.table["model"] == "trained"]
@@ -312,4 +313,9 @@ def test_the_interval_of_a_corpus_is_over_its_lines(kind: str, tmp_path: Path) -
         assert len(np.unique(drawn.words.ids, axis=0)) == row["count"]
         low, high = wilson(round(row["recognition"] * row["count"]), row["count"])
         assert (row["low"], row["high"]) == (low, high)
-    assert sum(claim.n for claim in answer.claims) == rows["count"].sum()
+    (claim,) = answer.claims  # all lines are taught, and none lies beyond a window
+    assert "in the training window" in claim.finding
+    assert claim.n == rows["count"].sum()
+    lengths = {"labelled": (3, 4), "pairs": (7, 9)}[kind]
+    assert set(rows["length"]) == set(lengths)
+    assert run.window == "lines of {} to {} symbols".format(*lengths)

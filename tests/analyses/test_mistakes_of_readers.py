@@ -178,6 +178,21 @@ def test_a_training_without_memory_for_a_step_leaves_no_run(
     assert not (tmp_path / "runs").exists()
 
 
+def test_no_memory_for_a_checkpoint_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the library of weights raises then is no ``Exception``."""
+    panic = type("PanicException", (BaseException,), {})
+
+    def starved(*_: object) -> None:
+        raise panic("memory allocation failed")
+
+    monkeypatch.setattr("safetensors.torch.save", starved)
+    assert main(["train", "anbn", "--steps", "4", "--out", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("lab: the memory of this machine is too small for this: ask for less\n")
+
+
 def test_a_table_keeps_its_words(run: Run) -> None:
     Path("t.csv").write_text("a,b\nNA,007\nx,\n")
     assert main(["report", "t.csv", *CSV]) == 0

@@ -217,7 +217,7 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     pd.testing.assert_frame_equal(page.dataframe[1].value, every, check_dtype=False)
     assert f"Every word of 1 to {len(every)} symbols was judged:" in said(page)
     example = " ".join(run.language.example())
-    for fact in (run.language.chomsky, example, f"n = 1 to {run.config.max_n}"):
+    for fact in (run.language.chomsky, example, f"sizes 1 to {run.config.max_n}"):
         assert f"**{fact}**" in said(page)
     assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss of "))
 

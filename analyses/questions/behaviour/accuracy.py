@@ -42,11 +42,12 @@ ALL_WORDS = 100_000
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
-    """The word lengths asked for."""
+    """The word lengths asked for. Of a corpus all lines are taught, whatever its window."""
     language = run.language
     if options.lengths is not None:
         return options.range()
-    max_n = 2 * run.config.max_n if options.max_n is None else options.max_n
+    largest = language.size_of(language.lengths(run.config.max_n)[-1]) or run.config.max_n
+    max_n = 2 * largest if options.max_n is None else options.max_n
     # Several sizes may have one length.
     sizes = dict.fromkeys(language.length_of(n) for n in range(1, max_n + 1))
     lengths = set(language.lengths(max_n))
@@ -89,9 +90,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     shares = dict.fromkeys(("exact", "members", "others", "fresh_recognition"), "Float64")
     table = pd.DataFrame(rows).astype({"n": "Int64", "fresh": "Int64", **shares})
     chosen = selection_lengths(run.language, run.config)
+    taught = run.language.lengths(run.config.max_n)[-1]
     findings = {
         "exact_to": exact_to(table[table["model"] == "trained"]),
-        "window": run.config.max_n,
+        "window": run.language.size_of(taught) or run.language.length_of(run.config.max_n),
         "all_words": every,
         "leans_on": list(inert),
         "selection": [chosen[0], chosen[-1]] if chosen else None,

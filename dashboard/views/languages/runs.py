@@ -91,13 +91,13 @@ def _overview() -> pd.DataFrame:
 
 def _language_card(run: Run) -> None:
     """The trained language and model, in four facts."""
-    language, config = run.language, run.config
+    language = run.language
     for column, (label, value) in zip(
         st.columns(4),
         {
             "Chomsky type": language.chomsky,
             "Example": " ".join(language.example()),
-            "Training window": f"n = 1 to {config.max_n}",
+            "Training window": run.window,
             "Taught": run.objective.taught,
         }.items(),
         strict=True,
