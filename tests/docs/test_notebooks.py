@@ -136,6 +136,22 @@ def test_a_notebook_says_what_is_kept(path: Path) -> None:
     assert compared(kept, now, words=same) == []
 
 
+@pytest.mark.slow
+def test_the_long_one_runs() -> None:
+    """With few steps and few lines: `make torture` compares what it says."""
+    (path,) = (path for path in NOTEBOOKS if path.stem == LONG)
+    short = path.read_text(encoding="utf-8")
+    for long, few in (
+        ("steps=250", "steps=2"),
+        ("every=125", "every=1"),
+        ("LINES = 60", "LINES = 6"),
+    ):
+        assert short.count(long) == 1
+        short = short.replace(long, few)
+    kept, now = read(path), executed(json.loads(short))
+    assert compared(kept, now, words=False) == []
+
+
 def compared(kept: Notebook, now: Notebook, words: bool = True) -> list[str]:
     """Where two runs of a notebook say different things.
 
