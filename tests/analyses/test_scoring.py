@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, cast
@@ -314,6 +315,24 @@ def test_a_lens_may_have_any_name_but_that_of_a_control(
     with pytest.raises(UserError, match=r"random has the name of a control: give the file another"):
         board.score(Score(tmp_path / "random", out=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_whose_rights_a_lens_has_is_said_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: object) -> None:
+        said.extend(capsys.readouterr().err.split())
+        raise UserError("enough")
+
+    said: list[str] = []
+    monkeypatch.setattr(board, "score", run)
+    (tmp_path / "lens.py").write_text("def parts(model, words): return [1.0]\n")
+    assert main(["score", str(tmp_path / "lens.py")]) == 2
+    assert "runs with all your rights: score only a file that you have read" in " ".join(said)
+    with suppress(SystemExit):
+        main(["score", "--help"])
+    help = " ".join(capsys.readouterr().out.split())
+    assert "with all rights that you have" in help.replace("│ │", "")
 
 
 # -- the board ------------------------------------------------------------------------------------

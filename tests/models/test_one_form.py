@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from models.errors import UserError
-from models.languages import Vocabulary
+from models.languages import PairCorpus, Vocabulary
 from models.languages.corpus import read_lines
 from models.languages.expressions import of_expression
 from models.languages.own_grammar import of_grammar
@@ -21,6 +22,15 @@ def test_in_a_file_of_lines(tmp_path: Path) -> None:
     labels, words, _ = read_lines(file)
     assert labels == ["A", "B"]
     assert words == [("le", ONE)] * 2
+
+
+def test_in_pairs_and_in_lines_of_json(tmp_path: Path) -> None:
+    pairs, lines = tmp_path / "pairs.tsv", tmp_path / "lines.jsonl"
+    pairs.write_text(f"le {ONE}\t{TWO} le\n{TWO}\t{ONE}\n", encoding="utf-8")
+    assert set(PairCorpus.from_file(pairs).vocabulary.symbols) == {"le", ONE, ">"}
+    rows = [{"label": label, "text": f"le {cafe}"} for label, cafe in (("A", ONE), ("B", TWO))]
+    lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert read_lines(lines)[1] == [("le", ONE)] * 2
 
 
 def test_in_a_typed_word() -> None:
@@ -40,6 +50,7 @@ def test_in_a_grammar_and_an_expression() -> None:
     grammar = of_grammar("mine", f"S -> '{TWO}' S | '{ONE}' 'le'")
     assert set(grammar.vocabulary.symbols) == {ONE, "le"}
     assert of_expression("mine", f"({TWO[-2:]}b)*{ONE[-1]}").vocabulary.symbols == ("b", ONE[-1])
+    assert of_expression("mine", "(ab)*", TWO[-2:]).vocabulary.symbols == ("a", "b", ONE[-1])
 
 
 def test_epsilon_is_the_empty_word_unless_it_is_named_as_a_symbol() -> None:

@@ -320,5 +320,10 @@ def test_what_git_says_is_a_commit_or_nothing(
     assert git_commit.__wrapped__() == commit
 
 
+def test_a_machine_without_git_has_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert git_commit.__wrapped__() is None
+
+
 def test_a_command_takes_a_run_whose_name_begins_with_a_dash() -> None:
     assert lab("analyse", Path("-x"), "heads") == "lab analyse ./-x heads"
