@@ -20,6 +20,7 @@ from types import ModuleType
 
 import pytest
 from compared import differs
+from conftest import without_pictures
 
 from analyses.command_line.app import main
 from analyses.scoring import nothing
@@ -175,6 +176,9 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("analyses.command_line.demo.ASKED", few)
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
+    monkeypatch.setattr("analyses.questions.behaviour.accuracy.ALL_WORDS", 1000)
+    monkeypatch.setattr("interp.probing.pooling.STEPS", 10)
+    monkeypatch.setattr("interp.probing.structural.STEPS", 10)
     monkeypatch.setattr("analyses.studies.few_labels.RATES", (1e-3,))
     monkeypatch.setattr("analyses.studies.few_labels.TEST", 50)
     monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first",))
@@ -182,7 +186,8 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     null = {"one step": nothing.NULL["one step"]}
     monkeypatch.setattr("analyses.scoring.nothing.NULL", null)
     before = dict(registry.LANGUAGES)
-    yield tmp_path
+    with without_pictures():
+        yield tmp_path
     registry.LANGUAGES.clear()
     registry.LANGUAGES.update(before)
 
