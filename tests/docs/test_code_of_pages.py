@@ -20,6 +20,7 @@ from types import ModuleType
 
 import pytest
 from compared import differs
+from conftest import without_pictures
 
 from analyses.command_line.app import main
 from analyses.scoring import nothing
@@ -37,9 +38,9 @@ SHORT = {
     "train dieren --lines 300": [
         *(
             "--steps",
-            "20",
+            "1",
             "--evaluate-every",
-            "20",
+            "1",
             "--model.d-model",
             "16",
             "--model.d-mlp",
@@ -62,7 +63,17 @@ SHORT = {
         "--workers",
         "1",
     ],
-    "analyse runs/dieren-s0 probing": ["--words", "40"],
+    "evaluate runs/anbn-s1": ["--max-n", "12"],
+    "evaluate runs/depths": ["--max-n", "8"],
+    "score my_lens.py": ["--programs", "majority-10", "--settings", "open", "--workers", "1"],
+    # What the demo was asked is kept.
+    "analyse runs/dieren-s0 probing": ["--words", "180", "--probes", "mlp"],
+    "analyse runs/dieren-s0 circuits": ["--pairs", "36"],
+    "analyse runs/dieren-s0 heads": ["--words", "60"],
+    "analyse runs/dieren-s0 leaderboard": [
+        *("--words", "2", "--longest", "6", "--replacements", "uniform"),
+        *("--samples", "16", "--draws", "2"),
+    ],
     " landscape": ["--words", "8", "--directions", "2"],
     " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     " influence": ["--subsets", "10", "--targets", "2", "--workers", "1"],
@@ -80,21 +91,20 @@ SHORT = {
     ],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "analyse runs/nested-s1 syntax": ["--words", "30"],
-    "analyse runs/nested-s1 depths": ["--count", "4"],
+    "analyse runs/nested-s1 depths": ["--count", "4", "--deepest", "1"],
     "analyse runs/nested-s1 sentences": ["--words", "40"],
     "analyse runs/nested-s1 vectors": ["--sentences", "100"],
-    "analyse runs/nested-lm-s0 perplexity --by depth": ["--count", "2", "--by", "depth"],
+    "analyse runs/nested-lm-s0 perplexity --by depth": [
+        *("--count", "2", "--by", "depth", "--deepest", "1"),
+    ],
     "analyse runs/nested-lm-s0 perplexity": ["--count", "2"],
     " dependencies": ["--count", "2"],
     "analyse runs/linear-s1 senses": ["--sentences", "100"],
     "analyse runs/dieren-s0 interventions --words 100": [
         *("--words", "12", "--pairs", "8", "--rank", "2")
     ],
-    "analyse runs/dieren-s0 circuits --pairs 48": ["--pairs", "6"],
     "analyse runs/anbn-10-plant-decoys-2-rotate-s0 circuits": ["--pairs", "6"],
     "analyse runs/dieren-s0 emergence --words 100 --count 4": ["--words", "40", "--count", "2"],
-    "analyse runs/dieren-s0 heads --words 100 --members 6": ["--words", "30", "--members", "3"],
-    "analyse runs/dieren-s0 leaderboard --words 8": ["--words", "2"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
 """What is added to a command that begins so, or has this word, that it takes seconds."""
@@ -166,12 +176,18 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("analyses.command_line.demo.ASKED", few)
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
+    monkeypatch.setattr("analyses.questions.behaviour.accuracy.ALL_WORDS", 1000)
+    monkeypatch.setattr("interp.probing.pooling.STEPS", 10)
+    monkeypatch.setattr("interp.probing.structural.STEPS", 10)
+    monkeypatch.setattr("analyses.studies.few_labels.RATES", (1e-3,))
+    monkeypatch.setattr("analyses.studies.few_labels.TEST", 50)
     monkeypatch.setattr("analyses.scoring.nothing.LEARNED", ("first",))
     monkeypatch.setattr("analyses.scoring.nothing.STEPS", 2)
     null = {"one step": nothing.NULL["one step"]}
     monkeypatch.setattr("analyses.scoring.nothing.NULL", null)
     before = dict(registry.LANGUAGES)
-    yield tmp_path
+    with without_pictures():
+        yield tmp_path
     registry.LANGUAGES.clear()
     registry.LANGUAGES.update(before)
 

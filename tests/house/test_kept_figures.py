@@ -13,7 +13,7 @@ import sklearn.linear_model  # noqa: F401 - it brings libraries that torch does 
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.benchmarks import dashboard_speed, kept, measure
+from tests.benchmarks import dashboard_speed, kept, measure, training_speed
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
 
@@ -93,6 +93,7 @@ def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.M
     """Every benchmark checks that first, and stops where they differ; nothing is timed here."""
     monkeypatch.setattr(measure, "calls_for", lambda side: 1)
     monkeypatch.setattr(measure, "_round", lambda *_: (1.0, 2.0))
+    monkeypatch.setattr(training_speed, "SHAPES", {"small": (1, 1, 16)})
     rows = list(BENCHMARKS[name]())
     assert [row.ratio for row in rows] == [2.0] * len(rows)
     assert rows or name == "together"  # without a CUDA device

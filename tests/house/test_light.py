@@ -17,50 +17,56 @@ from analyses.rules.discover import CANDIDATES
 from models.runs.run import Run
 
 HEAVY = ("torch", "transformer_lens", "pandas", "scipy", "sklearn", "altair", "distributed")
-RUN = f"""
-import sys
+SAID = f"""
+import contextlib, io, sys
 from analyses.command_line.app import main
-try:
-    main(sys.argv[1:])
-except SystemExit as stop:
-    assert not stop.code
-print("loaded:", *(name for name in {HEAVY} if name in sys.modules))
+for words in sys.argv[1:]:
+    said, fault = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(fault):
+        try:
+            main(words.split())
+        except SystemExit as stop:
+            assert not stop.code
+    lines = len(said.getvalue().splitlines()) or fault.getvalue().startswith("lab: ")
+    print(int(lines), *(name for name in {HEAVY} if name in sys.modules))
 """
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def loaded_by(*commands: str) -> list[tuple[int, set[str]]]:
+    """How many lines each command says, 1 for a mistake that it names, and what is loaded by then;
+    all in one process."""
+    command = [sys.executable, "-c", SAID, *commands]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = (line.split() for line in done.stdout.splitlines())
+    return [(int(said), set(loaded)) for said, *loaded in lines]
+
+
+def test_nothing_heavy_is_loaded() -> None:
+    found = loaded_by(
         "",
+        "nonsense",
         "--help",
         "analyse --help",
         "analyse runs/x --help",
+        "analyse runs/x nonsense",
         "analyse runs/x patching --help",
         "train --help",
         "train anbn --help",
-        "nonsense",
-        "analyse runs/x nonsense",
         "train anbn --stepz 3",
-    ],
-)
-def test_nothing_heavy_is_loaded(words: str) -> None:
-    command = [sys.executable, "-c", RUN, *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    *said, loaded = done.stdout.splitlines()
-    assert loaded == "loaded:"
-    assert said or done.stderr.startswith("lab: ")
+    )
+    assert len(found) == 10
+    assert all(said and not loaded for said, loaded in found)
 
 
-@pytest.mark.parametrize("words", ["languages", "languages dieren", "runs RUNS", "show RUNS/run"])
-def test_files_are_read_without_torch(words: str, trained: Run) -> None:
+def test_files_are_read_without_torch(trained: Run) -> None:
     with without_pictures():
         answer(trained, "accuracy", Accuracy(max_n=2, count=2))
-    words = words.replace("RUNS", str(trained.path.parent))
-    command = [sys.executable, "-c", RUN, *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    *said, loaded = done.stdout.splitlines()
-    assert {"torch", "transformer_lens"}.isdisjoint(loaded.split())
-    assert len(said) > 1
+    files = (f"runs {trained.path.parent}", f"show {trained.path}")
+    found = loaded_by("languages", "languages dieren", *files)
+    assert len(found) == 4
+    for said, loaded in found:
+        assert {"torch", "transformer_lens"}.isdisjoint(loaded)
+        assert said > 1
 
 
 def test_the_help_of_every_command_loads_nothing_heavy() -> None:

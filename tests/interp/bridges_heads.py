@@ -109,32 +109,28 @@ def attribution_by_position(models: Pair) -> None:
     assert np.abs(found).max() > 0.1
 
 
-def scores_of(models: Pair, query: int, key: int, head: int) -> float:
-    """How much more a query at position 1 scores the key at 0 than itself, in the first layer."""
-    pattern = models.plain.patterns(torch.tensor([[key, query]]))[0, 0, head, 1]
-    return float(pattern[0].log() - pattern[1].log())
+def scores(models: Pair) -> Tensor:
+    """How much more a query at position 1 scores the key at 0 than itself, in the first layer:
+    [head, query, key]."""
+    symbols = torch.arange(VOCABULARY)
+    query, key = (grid.flatten() for grid in torch.meshgrid(symbols, symbols, indexing="ij"))
+    pattern = models.plain.patterns(torch.stack([key, query], dim=1))[0, :, :, 1].log()
+    return (pattern[..., 0] - pattern[..., 1]).T.unflatten(1, (VOCABULARY, VOCABULARY))
 
 
 def qk_by_weights(models: Pair) -> None:
-    for head in range(HEADS):
+    for head, expected in enumerate(scores(models)):
         found = qk_circuit(models.bridge, 0, head)
-        for query in range(VOCABULARY):
-            for key in range(VOCABULARY):
-                expected = scores_of(models, query, key, head)
-                assert float(found[query, key] - found[query, query]) == pytest.approx(
-                    expected, abs=1e-4
-                )
+        gain = found - found.diagonal()[:, None]
+        torch.testing.assert_close(gain, expected, rtol=0, atol=1e-4, check_dtype=False)
     assert found.std() > 1e-2
 
 
 def qk_at_a_distance(models: Pair) -> None:
-    for head in range(HEADS):
+    for head, expected in enumerate(scores(models)):
         one, none = (qk_circuit(models.bridge, 0, head, distance=d) for d in (1, 0))
-        for query in range(VOCABULARY):
-            for key in range(VOCABULARY):
-                expected = scores_of(models, query, key, head)
-                found = float(one[query, key] - none[query, query])
-                assert found == pytest.approx(expected, abs=1e-4)
+        gain = one - none.diagonal()[:, None]
+        torch.testing.assert_close(gain, expected, rtol=0, atol=1e-4, check_dtype=False)
     assert one.std() > 1e-2
 
 

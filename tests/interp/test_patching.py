@@ -194,13 +194,16 @@ def compare(table: pd.DataFrame, metric: ReadAt, logits: list[Tensor]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_forward_pass_per_site_says_the_same(kind: str) -> None:
-    """Whatever is reused or left out: every site of every kind of model, wherever is read."""
+    """Whatever is reused or left out: every fifth site of every kind of model, wherever is read. So
+    no component, layer, head or position is left out."""
     model, clean, corrupted, components = kind_of_model(kind)
     sites = [site for c in components for site in all_sites(model, c, 6)]
-    expected = one_by_one(model, clean, corrupted, sites)
+    expected = one_by_one(model, clean, corrupted, sites[::5])
     for read in (4, -1, torch.tensor([2, 5, 5])):
         metric = logit_at(END_ID, read)
-        compare(patch(model, clean, corrupted, metric, components), metric, expected)
+        table = patch(model, clean, corrupted, metric, components)
+        assert len(table) == 3 * len(sites)
+        compare(table[table.index // 3 % 5 == 0], metric, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

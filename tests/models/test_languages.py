@@ -315,7 +315,7 @@ def test_of_every_language_the_counterfactual_is_the_nearest(name: str) -> None:
             break
         ids = np.array(list(product(range(size), repeat=length))) + FIRST_SYMBOL_ID
         labels = known.labels(Words(ids, np.full(len(ids), length)))
-        for row in rng.choice(len(ids), size=min(len(ids), 20), replace=False).tolist():
+        for row in rng.choice(len(ids), size=min(len(ids), 8), replace=False).tolist():
             others = ids[labels != labels[row]]
             word = known.vocabulary.decode(ids[row])
             if not len(others):

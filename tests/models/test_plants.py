@@ -248,7 +248,7 @@ def test_another_seed_is_another_network() -> None:
     weights = [dict(each.model.named_parameters()) for each in (one, again, other)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert not torch.equal(weights[0]["embed.weight"], weights[2]["embed.weight"])
-    places = {frozenset(plant("anbn-10", Dials(decoys=3), seed).plan.heads) for seed in range(6)}
+    places = {frozenset(plant("anbn-10", Dials(decoys=3), seed).plan.heads) for seed in range(4)}
     assert len(places) > 2
 
 
