@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
@@ -274,34 +274,35 @@ def made_once(
 
 @pytest.fixture(scope="session")
 def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished demo of two languages, made by its own command as a user makes it.
+    """The finished demo of the Dutch lines, made by its own command as a user makes it.
 
-    Networks that count lie beside them, that of three symbols only with ``--full``. These are
-    exact, and plain ones are not: tests ask them for the truth. They are asked few questions. The
-    run of the Dutch lines is asked the longer ones too, of few words, for their pages.
+    Networks of other languages lie beside it. Those that count, the one of three symbols only with
+    ``--full``, are exact, and plain ones are not: tests ask them for the truth. They are asked few
+    questions. The run of the Dutch lines is asked the longer ones too, of few words, for their
+    pages.
     """
     from analyses.answers import answer, question
+    from analyses.command_line.app import main
+    from analyses.jobs.trained import trained
     from analyses.options.inside import Interventions
     from analyses.options.training import Emergence
     from analyses.options.words import Leaderboard
-    from models.runs.run import Run
+    from models.runs.run import Run, run_name
+    from models.training.recipes import recipe_or_plain
 
-    asked = {"anbn": ("accuracy", "probing", "heads", "discovery")}
+    asked = {"an": ("accuracy",), "anbn": ("accuracy", "probing", "heads", "discovery")}
     if request.config.getoption("full"):
         asked["anbncn"] = ("accuracy", "discovery")
 
     def make(out: Path) -> None:
-        lab = [sys.executable, "-m", "analyses.command_line"]
-        to = ["--recipe", "counting", "--out", str(out)]
-        training = [subprocess.Popen([*lab, "train", name, *to]) for name in asked]
-        demo = [*lab, "demo", "dieren", "an", *to]
-        done = subprocess.run(demo, capture_output=True, text=True, check=False)
-        assert not any(process.wait() for process in training)
-        assert done.returncode == 0, done.stderr
-        assert "lab dashboard" in done.stdout
+        with redirect_stdout(StringIO()) as said:
+            assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
+        assert "lab dashboard" in said.getvalue()
         for language, names in asked.items():
+            config = recipe_or_plain(language, "counting")
+            run = trained(out / run_name(config), config)
             for name in names:
-                answer(Run(out / f"{language}-counting-s0"), name, question(name).brief)
+                answer(run, name, question(name).brief)
         few = {
             "emergence": Emergence(words=40, count=2),
             "interventions": Interventions(words=12, pairs=8, rank=2),
