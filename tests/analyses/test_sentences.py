@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
@@ -48,7 +48,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return sentences(run, Sentences(400))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answer(run, "sentences", Sentences(400))[0].table
 
 
 def new(path: Path, name: str, model: ModelConfig | None = None, **changes: object) -> Run:

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Syntax
-from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, syntax, words_of
+from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, words_of
 from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.structural import Sentences, fit, spearman, swapped
@@ -40,7 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return syntax(run, Syntax(words=60))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answer(run, "syntax", Syntax(words=60))[0].table
 
 
 def test_distances_are_paths_in_the_tree() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
+from analyses import answers
 from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.needs import require
@@ -29,7 +30,6 @@ from analyses.questions.inside.vectors import (
     side_by_side,
     text_of,
     twins_of,
-    vectors,
     vectors_of,
 )
 from interp.vectors.analogies import answer, right
@@ -51,7 +51,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return vectors(run, Vectors(sentences=200, seeds=2))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answers.answer(run, "vectors", Vectors(sentences=200, seeds=2))[0].table
 
 
 def grammar(name: str = "nested") -> ContextFreeLanguage:
