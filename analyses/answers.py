@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+import altair as alt
 import pandas as pd
 import vl_convert
 from altair.typing import ChartType
@@ -402,11 +403,24 @@ def save(
         seconds=seconds,
         versions=installed_versions(LIBRARIES),
     )
-    drawn = {} if figure is None else {each: render(figure, each) for each in ("svg", "html")}
+    once = None if figure is None else _Once(figure)
+    drawn = {} if once is None else {each: render(once, each) for each in ("svg", "html")}
     return replace(found, folder=write(folder, record, found.table, drawn))
 
 
-def render(figure: ChartType, suffix: str) -> bytes:
+class _Once(alt.TopLevelMixin):
+    """A chart whose specification is made once for all its pictures: that takes the longest."""
+
+    def __init__(self, figure: ChartType) -> None:
+        self._figure, self._made = figure, dict[str, Any]()
+
+    def to_dict(self, *args: Any, **how: Any) -> dict[str, Any]:
+        """The chart as Vega-Lite."""
+        self._made = self._made or self._figure.to_dict(*args, **how)
+        return dict(self._made)
+
+
+def render(figure: ChartType | _Once, suffix: str) -> bytes:
     """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
     the system gives the drawing library too little."""
     try:
@@ -424,7 +438,7 @@ STARVED = re.compile("requires the vl-convert-python package|oneshot canceled")
 """What Altair says where its library cannot be loaded, or has no thread of its own."""
 
 
-def _rendered(figure: ChartType, suffix: str) -> bytes:
+def _rendered(figure: ChartType | _Once, suffix: str) -> bytes:
     if suffix == "png":
         raw = io.BytesIO()
         figure.save(raw, format="png", ppi=144)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
@@ -281,35 +281,13 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     questions. The run of the Dutch lines is asked the longer ones too, of few words, for their
     pages.
     """
-    from analyses.answers import answer, question
-    from analyses.command_line.app import main
-    from analyses.jobs.trained import trained
-    from analyses.options.inside import Interventions
-    from analyses.options.training import Emergence
-    from analyses.options.words import Leaderboard
-    from models.runs.run import Run, run_name
-    from models.training.recipes import recipe_or_plain
-
-    asked = {"an": ("accuracy",), "anbn": ("accuracy", "probing", "heads", "discovery")}
-    if request.config.getoption("full"):
-        asked["anbncn"] = ("accuracy", "discovery")
+    names = ["an", "anbn", *(["anbncn"] if request.config.getoption("full") else [])]
 
     def make(out: Path) -> None:
-        with redirect_stdout(StringIO()) as said:
-            assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
-        assert "lab dashboard" in said.getvalue()
-        for language, names in asked.items():
-            config = recipe_or_plain(language, "counting")
-            run = trained(out / run_name(config), config)
-            for name in names:
-                answer(run, name, question(name).brief)
-        few = {
-            "emergence": Emergence(words=40, count=2),
-            "interventions": Interventions(words=12, pairs=8, rank=2),
-            "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
-        }
-        for name, options in few.items():
-            answer(Run(out / "dieren-s0"), name, options)
+        command = [sys.executable, "-m", "tests.made_demo", str(out), *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "lab dashboard" in done.stdout
 
     return made_once(tmp_path_factory, "demo", make)
 

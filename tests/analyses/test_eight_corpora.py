@@ -311,7 +311,7 @@ def test_it_is_said_why_a_rival_is_not_reliable() -> None:
 def test_what_is_said_of_a_network_that_knows_the_rule(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = told(name, tmp_path, monkeypatch, Discovery(words=800))
+    found = told(name, tmp_path, monkeypatch, Discovery(words=400))
     corpus = CORPORA[name]
     said = f"{found['headline']} {found['evidence']}"
     assert (found["status"], found["finished"]) == (corpus.status, True), said
