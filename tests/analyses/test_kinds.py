@@ -71,13 +71,11 @@ ALIKE = {
     "interventions": ("attention only", "encoder"),
     "leaderboard": ("attention only", "encoder", "lstm", "feedforward"),
     "emergence": ("attention only", "no residual", "parallel", "gru", "feedforward"),
-    "probing": ("attention only", "no residual", "gru"),
+    "probing": ("attention only", "no residual"),
     "discovery": ("attention only", "no residual", "parallel", "gru", "cnn"),
-    "heads": ("strict", "parallel", "attention only"),
+    "heads": ("attention only",),
     "circuits": ("strict", "linear", "encoder"),
-    "explanations": (
-        *("strict", "post", "linear", "parallel", "attention only", "rnn", "gru", "feedforward"),
-    ),
+    "explanations": ("strict", "post", "linear", "parallel", "rnn", "gru"),
 }
 """Kinds in which a question meets nothing that it does not meet in another kind."""
 LONGEST = ("interventions", "leaderboard")
