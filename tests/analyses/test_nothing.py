@@ -38,7 +38,7 @@ from models.runs.run import Run
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nothing, "LEARNED", ("first", "anbn"))
     monkeypatch.setattr(nothing, "STEPS", 2)
-    few = {"accuracy": Accuracy(all_words=6), "patching": Patching(n=2, pairs=3)}
+    few = {"accuracy": Accuracy(max_n=5, all_words=6), "patching": Patching(n=2, pairs=3)}
     asked = {name: replace(question(name), brief=options) for name, options in few.items()}
     monkeypatch.setattr(nothing, "question", asked.__getitem__)
 
