@@ -417,7 +417,8 @@ def save(
     if figure is not None:
         from analyses import rendering  # it loads Altair, and most answers are only read
 
-        drawn = {ending: rendering.render(figure, ending) for ending in ("svg", "html")}
+        once = rendering.Once(figure)
+        drawn = {ending: rendering.render(once, ending) for ending in ("svg", "html")}
     return replace(found, folder=write(folder, record, found.table, drawn))
 
 

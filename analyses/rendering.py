@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import vl_convert
 from altair.typing import ChartType
 from altair.utils.html import INLINE_HTML_TEMPLATE
@@ -22,7 +23,19 @@ from models.errors import UserError
 from models.runs.files import write_bytes
 
 
-def render(figure: ChartType, suffix: str) -> bytes:
+class Once(alt.TopLevelMixin):
+    """A chart whose specification is made once for all its pictures: that takes the longest."""
+
+    def __init__(self, figure: ChartType) -> None:
+        self._figure, self._made = figure, dict[str, Any]()
+
+    def to_dict(self, *args: Any, **how: Any) -> dict[str, Any]:
+        """The chart as Vega-Lite."""
+        self._made = self._made or self._figure.to_dict(*args, **how)
+        return dict(self._made)
+
+
+def render(figure: ChartType | Once, suffix: str) -> bytes:
     """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
     the system gives the drawing library too little."""
     try:
@@ -40,7 +53,7 @@ STARVED = re.compile("requires the vl-convert-python package|oneshot canceled")
 """What Altair says where its library cannot be loaded, or has no thread of its own."""
 
 
-def _rendered(figure: ChartType, suffix: str) -> bytes:
+def _rendered(figure: ChartType | Once, suffix: str) -> bytes:
     if suffix == "png":
         raw = io.BytesIO()
         figure.save(raw, format="png", ppi=144)

@@ -274,41 +274,20 @@ def made_once(
 
 @pytest.fixture(scope="session")
 def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished demo of two languages, made by its own command as a user makes it.
+    """The finished demo of the Dutch lines, made by its own command as a user makes it.
 
-    Networks that count lie beside them, that of three symbols only with ``--full``. These are
-    exact, and plain ones are not: tests ask them for the truth. They are asked few questions. The
-    run of the Dutch lines is asked the longer ones too, of few words, for their pages.
+    Networks of other languages lie beside it. Those that count, the one of three symbols only with
+    ``--full``, are exact, and plain ones are not: tests ask them for the truth. They are asked few
+    questions. The run of the Dutch lines is asked the longer ones too, of few words, for their
+    pages.
     """
-    from analyses.answers import answer, question
-    from analyses.options.inside import Interventions
-    from analyses.options.training import Emergence
-    from analyses.options.words import Leaderboard
-    from models.runs.run import Run
-
-    asked = {"anbn": ("accuracy", "probing", "heads", "discovery")}
-    if request.config.getoption("full"):
-        asked["anbncn"] = ("accuracy", "discovery")
+    names = ["an", "anbn", *(["anbncn"] if request.config.getoption("full") else [])]
 
     def make(out: Path) -> None:
-        lab = [sys.executable, "-m", "analyses.command_line"]
-        to = ["--recipe", "counting", "--out", str(out)]
-        training = [subprocess.Popen([*lab, "train", name, *to]) for name in asked]
-        demo = [*lab, "demo", "dieren", "an", *to]
-        done = subprocess.run(demo, capture_output=True, text=True, check=False)
-        assert not any(process.wait() for process in training)
+        command = [sys.executable, "-m", "tests.made_demo", str(out), *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "lab dashboard" in done.stdout
-        for language, names in asked.items():
-            for name in names:
-                answer(Run(out / f"{language}-counting-s0"), name, question(name).brief)
-        few = {
-            "emergence": Emergence(words=40, count=2),
-            "interventions": Interventions(words=12, pairs=8, rank=2),
-            "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
-        }
-        for name, options in few.items():
-            answer(Run(out / "dieren-s0"), name, options)
 
     return made_once(tmp_path_factory, "demo", make)
 

@@ -162,9 +162,11 @@ def shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
 def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds, with intervals by ``seeds_interval``."""
     keys = ["language", "architecture", *KEYS, "measure"]
+    values, words = by_seed["value"].to_numpy(), by_seed["words"].to_numpy()
+    own = by_seed.groupby(keys).indices
     rows = [
-        (*key, *seeds_interval(part["value"].to_numpy()), len(part), int(part["words"].sum()))
-        for key, part in by_seed.groupby(keys, sort=False)
+        (*key, *seeds_interval(values[own[key]]), len(own[key]), int(words[own[key]].sum()))
+        for key in by_seed[keys].drop_duplicates().itertuples(index=False, name=None)
     ]
     return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds", "words"])
 

@@ -66,7 +66,8 @@ CONTROLS = {
     ),
     "emergence": Controls(Emergence(words=16, count=4, seed=SEED), ("step",)),
     "interventions": Controls(
-        Interventions(24, 8, seed=SEED), ("model", "experiment", "method", "measure", "split")
+        Interventions(24, 8, rank=2, seed=SEED),
+        ("model", "experiment", "method", "measure", "split"),
     ),
     "heads": Controls(Heads(words=16, members=4, seed=SEED)),
     "patching": Controls(Patching(n=3, pairs=2, seed=SEED), trained=("shift", "shift_choice")),

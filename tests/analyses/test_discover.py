@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -296,6 +297,8 @@ def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(3)
     labels = rng.choice(["ja", "nee"], len(lines)).tolist()
     monkeypatch.setattr(module, "HOPELESS", 1)
+    few = tuple({**kind, "steps": 150} for kind in module.CANDIDATES)
+    monkeypatch.setattr(module, "CANDIDATES", few)
     path = written(tmp_path / "coin.tsv", labels, lines)
     record = discover(Discover(path, tmp_path, rivals=False))
     assert record["found"]["status"] == "none"
@@ -526,7 +529,8 @@ def test_a_hundred_thousand_lines_of_up_to_two_hundred_words_are_read(tmp_path: 
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 20, size=MOST_LINES)
     lengths[:50] = 200
-    lines = [" ".join(rng.choice(list("abcdefgh"), n)) for n in lengths]
+    letters = iter(rng.choice(list("abcdefgh"), lengths.sum()).tolist())
+    lines = [" ".join(islice(letters, n)) for n in lengths]
     labels = ["in" if "a b" in line else "out" for line in lines]
     kept, words, _ = prepared(written(tmp_path / "lines.tsv", labels, lines))
     assert len(words) == len(set(lines))

@@ -57,7 +57,7 @@ def made(folder: Path, **changes: Any) -> Run:
 @pytest.fixture(scope="module")
 def leaning(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made(
-        tmp_path_factory.mktemp("muis"), language="dieren_muis", objective="verdict", steps=40
+        tmp_path_factory.mktemp("muis"), language="dieren_muis", objective="verdict", steps=20
     )
 
 

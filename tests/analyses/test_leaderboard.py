@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import made_once
+from conftest import made_once, without_pictures
 
-from analyses.answers import Answers
+from analyses.answers import Answer, Answers, answer
 from analyses.command_line.app import main
 from analyses.options.studies import Leaderboard
 from analyses.questions.words import leaderboard as of_run
@@ -27,7 +27,7 @@ from analyses.studies.report import report
 from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError
-from models.runs.run import find_runs
+from models.runs.run import Run, find_runs
 
 SMALL = ("--seeds", "2", "--words", "2", "--steps", "3", "--workers", "1")
 NONE = credit({}, {})
@@ -36,9 +36,16 @@ ALONE = ("--architectures", "transformer")
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_words() -> Iterator[None]:
+    """And no pictures of single runs, which nobody looks at here."""
+
+    def unseen(run: Run, name: str, options: object = None) -> tuple[Answer, bool]:
+        with without_pictures():
+            return answer(run, name, options)
+
     with pytest.MonkeyPatch.context() as patch:
         few = partial(study.OfRun, longest=6, samples=16, draws=2)
         patch.setattr(study, "OfRun", few)
+        patch.setattr(study, "answer", unseen)
         yield
 
 

@@ -12,7 +12,10 @@ import pytest
 import torch
 from conftest import without_pictures
 
+from analyses.answers import question
 from analyses.command_line.app import main
+from analyses.options.behaviour import Accuracy
+from analyses.options.parts import Patching
 from analyses.options.plants import Score
 from analyses.scoring import nothing
 from analyses.scoring.nothing import (
@@ -35,6 +38,9 @@ from models.runs.run import Run
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nothing, "LEARNED", ("first", "anbn"))
     monkeypatch.setattr(nothing, "STEPS", 2)
+    few = {"accuracy": Accuracy(max_n=5, all_words=6), "patching": Patching(n=2, pairs=3)}
+    asked = {name: replace(question(name), brief=options) for name, options in few.items()}
+    monkeypatch.setattr(nothing, "question", asked.__getitem__)
 
 
 @pytest.mark.usefixtures("brief")

@@ -166,7 +166,8 @@ def test_values_of_a_word_by_shapley_get_a_cosine_of_one(
 def test_random_values_are_at_chance(question: Question, asked: dict[Question, Any]) -> None:
     rng = np.random.default_rng(0)
     rows = np.atleast_2d(asked[question].inside)
-    draws = [ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in range(50)]
+    each = range(-(-50 // len(rows)))
+    draws = [ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in each]
     assert np.mean(draws) == pytest.approx(0.5, abs=0.06)
 
 
@@ -281,9 +282,10 @@ def test_a_fault_is_one_line_and_a_zero(
 
 @pytest.mark.slow
 def test_a_thread_of_a_lens_does_not_keep_its_process(tmp_path: Path) -> None:
+    """The file may have any name: one without .py is read."""
     thread = "threading.Thread(target=time.sleep, args=(1000,)).start()"
-    (tmp_path / "lens.py").write_text(f"import threading, time\n{thread}\ndef parts(*_): ...\n")
-    command = [sys.executable, "-m", "analyses.scoring.inside", str(tmp_path / "lens.py")]
+    (tmp_path / "lens").write_text(f"import threading, time\n{thread}\ndef parts(*_): ...\n")
+    command = [sys.executable, "-m", "analyses.scoring.inside", str(tmp_path / "lens")]
     done = subprocess.run(command, input="", capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (0, "{}\n")
 
@@ -304,14 +306,9 @@ def test_a_file_that_does_not_start_is_started_once(
         assert door.ask(*job).fault == "no answer within 0.5 seconds"
 
 
-@pytest.mark.slow
-def test_a_lens_may_have_any_name_but_that_of_a_control(
-    tmp_path: Path, made: Plant, asked: dict[Question, Any]
-) -> None:
-    """A name without .py is read; "random" would be averaged into the control's rows."""
+def test_a_lens_may_have_any_name_but_that_of_a_control(tmp_path: Path) -> None:
+    """ "random" would be averaged into the control's rows."""
     (tmp_path / "random").write_text("def parts(model, words): return [1.0]\n")
-    with Door(tmp_path / "random", limit=5) as door:
-        assert door.ask(made.model, asked["parts"].words, "parts").answer == [1.0]
     with pytest.raises(UserError, match=r"random has the name of a control: give the file another"):
         board.score(Score(tmp_path / "random", out=tmp_path / "out"))
     assert not (tmp_path / "out").exists()

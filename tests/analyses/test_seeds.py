@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TINY, made_once, tiny_config, without_pictures
+from conftest import TINY, made_once, tiny_config
 from drawn import read_json
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
 from analyses.answer_files import Kept, Record, folders_of
-from analyses.answers import Answer, Answers, answer, arguments_of, question
+from analyses.answers import Answer, Answers, arguments_of, fresh_answer, question, save
 from analyses.command_line.app import main
 from analyses.questions.behaviour import accuracy
 from analyses.questions.parts import heads, patching
@@ -72,8 +72,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
             run = Run(folder / path)
             for name, (_, options) in TASKS.items():
                 if refused(run, name) is None:
-                    with without_pictures():
-                        answer(run, name, options)
+                    found = fresh_answer(run, question(name), options)
+                    save(run.path, name, question(name).asks, found, None)
                     change(run, name, arguments=arguments_of(question(name).options()))
 
     return made_once(tmp_path_factory, "swept", make, copy=True)
@@ -90,7 +90,8 @@ def lab(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
     """Runs the command; what it says on stdout and on stderr."""
 
     def command(*args: object, status: int = 0) -> tuple[str, str]:
-        assert main(["seeds", *map(str, args)]) == status
+        here = [] if "--workers" in args else ["--workers", "1"]
+        assert main(["seeds", *map(str, args), *here]) == status
         out, err = capsys.readouterr()
         return out if "--csv" in args else " ".join(out.split()), err
 

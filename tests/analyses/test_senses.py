@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
@@ -33,7 +33,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return senses(run, Senses(600))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answer(run, "senses", Senses(600))[0].table
 
 
 def test_a_sense_is_the_nonterminal_above_a_word() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
@@ -48,7 +48,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return sentences(run, Sentences(400))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answer(run, "sentences", Sentences(200))[0].table
 
 
 def new(path: Path, name: str, model: ModelConfig | None = None, **changes: object) -> Run:
@@ -207,8 +209,8 @@ def test_each_row_is_a_site_that_other_words_chose(table: pd.DataFrame, run: Run
     assert set(table.loc[table["fact"] == "membership", "metric"]) == {"accuracy"}
     clear = table[table["score"] > 0.1]
     assert ((clear["low"] < clear["score"]) & (clear["score"] < clear["high"])).all()
-    assert set(table["n_train"]) == {200}
-    assert set(table["n_test"]) == {100}
+    assert set(table["n_train"]) == {100}
+    assert set(table["n_test"]) == {50}
     shuffled = table[(table["model"] == "shuffled labels") & (table["fact"] != "membership")]
     assert (shuffled["score"] < 0.3).all()
 
@@ -262,7 +264,7 @@ def test_words_pictures_and_the_command(
     points = map_of(run, "last", "greatest depth", 100)
     assert len(points) == 25
     assert points["value"].nunique() > 1
-    assert main(["analyse", str(run.path), "sentences", "--words", "400", "--json"]) == 0
+    assert main(["analyse", str(run.path), "sentences", "--words", "200", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [claim["value"] for claim in found["claims"]] == [
         c.value for c in QUESTION.claims(Answer(table))

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Syntax
-from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, syntax, words_of
+from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, words_of
 from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.structural import Sentences, fit, spearman, swapped
@@ -40,7 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return syntax(run, Syntax(words=60))
+    """As the command asks it, which then finds it answered."""
+    with without_pictures():
+        return answer(run, "syntax", Syntax(words=36))[0].table
 
 
 def test_distances_are_paths_in_the_tree() -> None:
@@ -70,18 +72,18 @@ def test_distances_are_paths_in_the_tree() -> None:
 
 
 def test_each_row_is_the_probe_called_by_hand(run: Run, table: pd.DataFrame) -> None:
-    words, known = words_of(run, 60, 0), run.language
+    words, known = words_of(run, 36, 0), run.language
     assert isinstance(known, ContextFreeLanguage)
-    assert len(set(words)) == 60
+    assert len(set(words)) == 36
     longest = max(map(len, words))
     mask = torch.tensor([[at < len(word) for at in range(longest)] for word in words])
-    distance, depth = torch.zeros(60, longest, longest), torch.zeros(60, longest)
+    distance, depth = torch.zeros(36, longest, longest), torch.zeros(36, longest)
     for row, word in enumerate(words):
         between, below = tree_distances(next(known.trees(word)))
         size = len(word)
         distance[row, :size, :size] = torch.tensor(between)
         depth[row, :size] = torch.tensor(below)
-    part = np.arange(60) % 3
+    part = np.arange(36) % 3
     for model, name in ((run.model(), "trained"), (run.untrained(), "untrained")):
         # The fit is chaotic: a rounding error of an activation ends elsewhere. So all words are
         # read at once, as the question reads them, and each is held against the word alone.
@@ -117,7 +119,7 @@ def test_the_place_alone_needs_no_model(run: Run, table: pd.DataFrame) -> None:
     scores = []
     known = run.language
     assert isinstance(known, ContextFreeLanguage)
-    for word in words_of(run, 60, 0)[2::3]:
+    for word in words_of(run, 36, 0)[2::3]:
         distance, _ = tree_distances(next(known.trees(word)))
         at = np.arange(len(word))
         apart = torch.tensor(np.abs(at[:, None] - at))[None].float()
@@ -159,7 +161,7 @@ def test_trees_are_told_beyond_every_control(table: pd.DataFrame) -> None:
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["analyse", str(run.path), "syntax", "--words", "60", "--json"]) == 0
+    assert main(["analyse", str(run.path), "syntax", "--words", "36", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [claim["finding"] for claim in said["claims"]] == [
         c.finding for c in QUESTION.claims(Answer(table))

@@ -196,7 +196,7 @@ def test_what_a_killed_process_left_the_next_one_removes() -> None:
     """A folder and its lock, for sockets of multiprocessing and folders of Dask."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"TMPDIR": folder}  # a short path, as sockets need
-        for end, left in (("killed", 2), ("killed", 2), ("calm", 0)):
+        for end, left in (("killed", 2), ("calm", 0)):
             command = [sys.executable, "-c", WITH_A_WORKER, end]
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert done.stdout == "2\n", done.stderr

@@ -1,0 +1,47 @@
+"""Makes the fixture `demo`: python -m tests.made_demo OUT LANGUAGE...
+
+In a process of its own, where nothing is checked at run time: that would take half as long again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from analyses.answers import answer, question
+from analyses.command_line.app import main
+from analyses.jobs.trained import trained
+from analyses.options.inside import Interventions
+from analyses.options.training import Emergence
+from analyses.options.words import Leaderboard
+from models.runs.run import Run, run_name
+from models.training.recipes import recipe_or_plain
+
+ASKED = {
+    "an": ("accuracy",),
+    "anbn": ("accuracy", "probing", "heads", "discovery"),
+    "anbncn": ("accuracy", "discovery"),
+}
+"""What the networks beside the demo's own are asked."""
+FEW = {
+    "emergence": Emergence(words=40, count=2),
+    "interventions": Interventions(words=12, pairs=8, rank=2),
+    "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
+}
+"""The longer questions, of few words."""
+
+
+def make(out: Path, *languages: str) -> None:
+    """Leaves the finished demo of the Dutch lines in a folder, and other networks beside it."""
+    assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
+    for name in languages:
+        config = recipe_or_plain(name, "counting")
+        run = trained(out / run_name(config), config)
+        for each in ASKED[name]:
+            answer(run, each, question(each).brief)
+    for each, options in FEW.items():
+        answer(Run(out / "dieren-s0"), each, options)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), *sys.argv[2:])
