@@ -48,7 +48,7 @@ SHORT = {
         ),
         *("--model.n-layers", "1"),
     ],
-    "train": ["--steps", "20", "--evaluate-every", "10"],
+    "train": ["--steps", "20", "--evaluate-every", "20"],
     "demo": ["--workers", "1"],
     "finetune": ["--steps", "10"],
     "sweep few-labels": [
@@ -177,6 +177,8 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
     monkeypatch.setattr("analyses.questions.behaviour.accuracy.ALL_WORDS", 1000)
+    monkeypatch.setattr("analyses.questions.parts.dependencies.AT_RANDOM", 1000)
+    monkeypatch.setattr("analyses.questions.inside.vectors.READ", 40)
     monkeypatch.setattr("interp.probing.pooling.STEPS", 10)
     monkeypatch.setattr("interp.probing.structural.STEPS", 10)
     monkeypatch.setattr("analyses.studies.few_labels.RATES", (1e-3,))

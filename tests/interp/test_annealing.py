@@ -36,9 +36,7 @@ def long_words(count: int, symbols: str, seed: int = 0) -> list[Word]:
 @pytest.mark.parametrize(
     "regex", ["(b*ab*a)*b*", "(a|b)*abb(a|b)*", "((a|b)(a|b)(a|b))*", "(a|ba|bba)*(b|bb)?"]
 )
-def test_a_language_comes_back_from_long_words(
-    regex: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_language_comes_back_from_long_words(regex: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annealing, "SIZES", (2, 8))
     truth = DFA.from_nfa(NFA.from_regex(regex, input_symbols=set("ab"))).minify().to_complete()
     words = long_words(400, "ab")

@@ -55,7 +55,7 @@ def test_a_learning_ends_with_one_record(tmp_path: Path) -> None:
         assert calm["notes"]
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(learned, [tmp_path / "two"] * 2)) == [calm] * 2
-        for moment in (0, 2):
+        for moment in (0, 3):
             out, moments = tmp_path / f"stopped{moment}", iter(range(moment))
 
             def stop(*_: object, moments: Iterator[int] = moments) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.languages.grammars.productions import Grammar, Nonterminal, Production
+from models.languages.grammars.productions import Grammar, Nonterminal
 from models.languages.vocabulary import Word
 
 Part = Nonterminal | str
@@ -121,26 +121,15 @@ class Derivations:
         self._ends: defaultdict[tuple[Part, int], set[int]] = defaultdict(set)
         for at, symbol in enumerate(word):
             self._ends[symbol, at].add(at + 1)
-        self._lexical: defaultdict[str, list[Production]] = defaultdict(list)
-        self._others = list[Production]()
-        for rule in grammar.productions:
-            if rule.right and isinstance(rule.right[0], str):
-                self._lexical[rule.right[0]].append(rule)
-            else:
-                self._others.append(rule)
         for begin in range(len(word), -1, -1):
             self._fill(begin)
 
     def _fill(self, begin: int) -> None:
-        """Finds where everything ends that begins here; what begins later is known, and so is all
-        that begins with the symbol here."""
-        if begin < len(self.word):
-            for rule in self._lexical.get(self.word[begin], ()):
-                self._ends[rule.left, begin] |= self._of_row(rule.right, begin)
+        """Finds where everything ends that begins here; what begins later is known."""
         grows = True
         while grows:
             grows = False
-            for rule in self._others:
+            for rule in self.grammar.productions:
                 ends = self._ends[rule.left, begin]
                 if new := self._of_row(rule.right, begin) - ends:
                     ends |= new
@@ -151,8 +140,6 @@ class Derivations:
         ends = {begin}
         for part in row:
             ends = {end for at in ends for end in self._ends.get((part, at), ())}
-            if not ends:
-                break
         return ends
 
     def trees(self) -> Iterator[Tree]:
