@@ -27,7 +27,7 @@ Need = Literal[
 
 
 @dataclass(frozen=True)
-class Condition:
+class _Condition:
     """Something that a run has or lacks.
 
     Attributes:
@@ -61,77 +61,77 @@ def require(run: Run, *needs: Need) -> None:
         raise UserError(reason)
 
 
-NEEDS: Mapping[Need, Condition] = {
-    "verdict": Condition(
+NEEDS: Mapping[Need, _Condition] = {
+    "verdict": _Condition(
         lambda run: not (run.objective.hides or run.objective.tags),
         "{run} was taught {taught}, and says at no single place whether a word is in it: fine-tune "
         "it, `{finetuned}`, or ask probing",
     ),
-    "next symbols": Condition(
+    "next symbols": _Condition(
         lambda run: not run.objective.verdict_alone,
         "{run} was taught verdicts alone, and knows no next symbol: ask one that was taught them "
         "(--objective language-model or next-symbols)",
     ),
-    "whole words": Condition(
+    "whole words": _Condition(
         lambda run: not run.objective.of_pairs,
         "{run} was taught {taught}, and says nothing of the rest of a word: ask accuracy, or "
         "targets of a causal network",
     ),
-    "causal": Condition(
+    "causal": _Condition(
         lambda run: not run.config.model.sees_ahead,
         "{run} sees both sides of a place: ask a causal network",
     ),
-    "one side": Condition(
+    "one side": _Condition(
         lambda run: not run.config.model.family.two_sided,
         "{run} has two sides, and reads its source as a whole: ask patching or alignment",
     ),
-    "heads": Condition(
+    "heads": _Condition(
         lambda run: run.config.model.family.attends,
         "{run} has no attention heads: it is of architecture {config.architecture}",
     ),
-    "residual": Condition(
+    "residual": _Condition(
         lambda run: run.config.model.residual,
         "{run} has no residual stream that its parts write to: ask patching",
     ),
-    "sum": Condition(
+    "sum": _Condition(
         lambda run: run.config.model.norm_placement == "pre" or run.config.model.norm == "none",
         "{run} has {config.norm_placement}-norm blocks: a circuit of edges needs a stream that is "
         "the sum of what the parts wrote, as pre-norm leaves it",
     ),
-    "stream": Condition(
+    "stream": _Condition(
         lambda run: any(row.name.endswith("hook_resid_post") for row in run.config.model.hook_rows),
         "{run} has no residual stream: ask a Transformer",
     ),
-    "states": Condition(
+    "states": _Condition(
         lambda run: not (run.config.model.family.tabular or run.config.model.family.whole),
         "{run} has no activations at every symbol of a word: ask a network that reads symbol by "
         "symbol",
     ),
-    "gradients": Condition(
+    "gradients": _Condition(
         lambda run: not run.config.model.family.tabular,
         "{run} learns by counting, not by gradient: ask a network",
     ),
-    "language": Condition(
+    "language": _Condition(
         lambda run: isinstance(run.language, FormalLanguage),
         "{run} learned lines, and nobody knows how likely which other line is, or what may follow "
         "a part of one: ask a run on a language",
     ),
-    "variables": Condition(
+    "variables": _Condition(
         lambda run: bool(run.language.variables),
         "nothing is known of the hidden state of {language}: no variable to change",
     ),
-    "known states": Condition(
+    "known states": _Condition(
         lambda run: (
             read_plan(run.path) is not None
             or (isinstance(run.language, FormalLanguage) and bool(run.language.main_variables))
         ),
         "nothing is known of the state of {language}: ask a run on a formal language, or a plant",
     ),
-    "trees": Condition(
+    "trees": _Condition(
         lambda run: isinstance(run.language, ContextFreeLanguage),
         "{language} has no trees: ask a run on a grammar, such as nested or linear",
     ),
-    "classes": Condition(
+    "classes": _Condition(
         lambda run: (
             isinstance(run.language, ContextFreeLanguage)
             and bool(run.language.grammar.word_classes)
@@ -139,31 +139,31 @@ NEEDS: Mapping[Need, Condition] = {
         "{language} has no classes of words: ask a run on a grammar in which nonterminals become "
         "single words, such as nested or linear",
     ),
-    "pairs": Condition(
+    "pairs": _Condition(
         lambda run: isinstance(run.language, Transduction | PairCorpus),
         "{language} has no pairs of a source and a target: ask a run on copy, reverse, sort, "
         "double, depths, postfix, parse, or a grammar of pairs",
     ),
-    "alignment": Condition(
+    "alignment": _Condition(
         lambda run: isinstance(run.language, Transduction),
         "{language} has no pairs of a source and a target whose alignment is known: ask a run on "
         "copy, reverse, sort, double, depths, postfix, parse, or a grammar of pairs",
     ),
-    "prompts": Condition(
+    "prompts": _Condition(
         lambda run: isinstance(run.language, InContext),
         "the words of {language} are no prompts with examples of a rule: ask a run on in-context "
         "or in-context-few, such as `lab train in-context`",
     ),
-    "steps": Condition(
+    "steps": _Condition(
         lambda run: isinstance(run.language, ParitySteps),
         "{language} writes no steps: ask a run on parity-steps, such as `lab train parity-steps`",
     ),
-    "two rules": Condition(
+    "two rules": _Condition(
         lambda run: isinstance(run.language, AmbiguousLanguage),
         "the training words of {language} fit one rule alone: ask a run on first-or-majority, "
         "contains-or-even or ends-or-even",
     ),
-    "lines": Condition(
+    "lines": _Condition(
         lambda run: run.config.lines > 0,
         "{run} was not trained on a pool of lines, so none can be left out: train on a formal "
         "language with --lines, for example --lines 300",
