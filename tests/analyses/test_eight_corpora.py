@@ -244,11 +244,11 @@ def test_the_answer_does_not_hang_on_the_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine on which every glance at the clock shows an hour more gives the same answer."""
-    quiet = told("three in a hundred", tmp_path / "quiet", monkeypatch, Discovery(words=800))
+    quiet = told("three in a hundred", tmp_path / "quiet", monkeypatch, Discovery(words=400))
     hours = count(0.0, 3600.0)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))
     monkeypatch.setattr("time.time", lambda: next(hours))
-    busy = told("three in a hundred", tmp_path / "busy", monkeypatch, Discovery(words=800))
+    busy = told("three in a hundred", tmp_path / "busy", monkeypatch, Discovery(words=400))
     assert busy == quiet
 
 
@@ -272,7 +272,7 @@ from analyses.answers import plain
 from analyses.options.rule import Discovery
 from test_eight_corpora import told
 with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-    print(json.dumps(plain(told("majority", Path(folder), patch, Discovery(words=800)))))
+    print(json.dumps(plain(told("majority", Path(folder), patch, Discovery(words=400)))))
 """
 
 
