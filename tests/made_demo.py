@@ -1,6 +1,6 @@
 """Makes the fixture `demo`: python -m tests.made_demo OUT LANGUAGE...
 
-In a process of its own, where nothing is checked at run time: that would take half as long again.
+In a process of its own, where shapes are not checked at run time.
 """
 
 from __future__ import annotations

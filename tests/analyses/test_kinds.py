@@ -67,34 +67,22 @@ TASKS: dict[str, tuple[object, object]] = {
 LONG = ("identity", "no residual, post")
 """Kinds that are near to others: `make torture` alone asks every question of them."""
 
-ALIKE = {
-    "interventions": ("attention only", "encoder"),
-    "leaderboard": ("attention only", "encoder", "lstm", "feedforward"),
-    "emergence": ("attention only", "no residual", "parallel", "gru", "feedforward"),
-    "probing": ("attention only", "no residual"),
-    "discovery": ("attention only", "no residual", "parallel", "gru", "cnn"),
-    "heads": ("attention only",),
-    "circuits": ("strict", "linear", "encoder"),
-    "explanations": ("strict", "post", "linear", "parallel", "rnn", "gru"),
-}
-"""Kinds in which a question meets nothing that it does not meet in another kind."""
+ALIKE = ("sandwich", "linear", "rnn", "post", "strict")
 LONGEST = ("interventions", "leaderboard")
 FEW = ("encoder", "attention only", "lstm", "cnn", "ngram", "feedforward")
 """Kinds that are asked the longest questions."""
 READ_HOOKS = ("probing", "interventions", "emergence", "discovery")
 """Questions that see verdicts and activations alone. One kind of each set of hooks will do for
 them; the other questions take a network apart."""
-NEAR = ("sandwich", "linear", "rnn", "post", "strict")
-"""Kinds whose hooks are those of another one."""
 
 
 def is_long(kind: str, name: str) -> bool:
     """Is this question, of this kind, near to what other tests ask, and not quick?"""
     if kind == "decoder":  # the tests of each question ask it
-        return name in (*READ_HOOKS, "heads", "explanations", "leaderboard")
-    if kind in LONG or kind in ALIKE.get(name, ()):
-        return True
-    return kind not in FEW if name in LONGEST else kind in NEAR and name in READ_HOOKS
+        return name in (*READ_HOOKS, "heads", "explanations")
+    if name in LONGEST:
+        return kind not in FEW
+    return kind in LONG or (kind in ALIKE and name in READ_HOOKS)
 
 
 CASES = [
