@@ -9,12 +9,12 @@ address as soon as a foreign page tries to connect.
 from __future__ import annotations
 
 import atexit
-import html
 import os
 import secrets
 import tempfile
 import threading
 import webbrowser
+from html import escape
 from http.cookies import SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
@@ -97,11 +97,12 @@ def _leads_to(address: str) -> Path:
     Every account of the machine can read the command line of a browser, where the token would
     stand; what it opens is this file.
     """
-    number, name = tempfile.mkstemp(".html", "structure-lab-", text=True)  # with mode 0600
-    atexit.register(Path(name).unlink, missing_ok=True)
-    with open(number, "w", encoding="utf-8") as file:
-        file.write(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">\n')
-    return Path(name)
+    number, name = tempfile.mkstemp(".html", "structure-lab-")  # with mode 0600
+    os.close(number)
+    page = Path(name)
+    atexit.register(page.unlink, missing_ok=True)
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={escape(address)}">\n')
+    return page
 
 
 if address := os.environ.pop(OPENED, ""):  # once the server answers
