@@ -97,12 +97,10 @@ def _leads_to(address: str) -> Path:
     Every account of the machine can read the command line of a browser, where the token would
     stand; what it opens is this file.
     """
-    number, name = tempfile.mkstemp(".html", "structure-lab-")  # with mode 0600
-    os.close(number)
-    page = Path(name)
-    atexit.register(page.unlink, missing_ok=True)
-    page.write_text(f'<meta http-equiv="refresh" content="0; url={escape(address)}">\n')
-    return page
+    with tempfile.NamedTemporaryFile("w", suffix=".html", delete=False) as file:  # mode 0600
+        print(f'<meta http-equiv="refresh" content="0; url={escape(address)}">', file=file)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    return Path(file.name)
 
 
 if address := os.environ.pop(OPENED, ""):  # once the server answers
