@@ -106,13 +106,25 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_components() -> Iterator[None]:
+def _quick_pages() -> Iterator[None]:
     """Every AppTest looks for Streamlit's components: it reads what each installed package says of
-    itself, which takes longer than most pages. We use none."""
+    itself, which takes longer than most pages. We use none. And it asks a thousand times a second
+    whether the page is there, which holds up the thread that draws it."""
     with pytest.MonkeyPatch.context() as patch:
         if "streamlit" in sys.modules:
+            from streamlit.testing.v1 import local_script_runner
+
             scan = "streamlit.components.v2.manifest_scanner.scan_component_manifests"
             patch.setattr(scan, list)
+            stopped = local_script_runner.require_widgets_deltas
+
+            def joined(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+                thread = runner._script_thread
+                assert thread is not None
+                thread.join(timeout)
+                stopped(runner, 0.1)  # it says so where the page takes longer
+
+            patch.setattr(local_script_runner, "require_widgets_deltas", joined)
         yield
 
 
