@@ -326,7 +326,7 @@ def test_what_is_refused_late_leaves_no_folder_either(
     )
     few = tmp_path / "few.tsv"
     few.write_text("A\tx y\nB\ty x\n")
-    assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)
+    assert "too few different lines" in fault(capsys, "train", "--corpus", few, "--out", out)
     assert not out.exists()
 
 

@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    """As the command asks it, which then finds it answered."""
+    """The answer with the options of the command, which then finds it kept."""
     with without_pictures():
         return answer(run, "syntax", Syntax(words=36))[0].table
 

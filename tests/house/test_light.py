@@ -33,8 +33,8 @@ for words in sys.argv[1:]:
 
 
 def loaded_by(*commands: str) -> list[tuple[int, set[str]]]:
-    """How many lines each command says, 1 for a mistake that it names, and what is loaded by then;
-    all in one process."""
+    """The number of lines that each command prints (1 for a mistake that it names), and what is
+    loaded by then. All run in one process."""
     command = [sys.executable, "-c", SAID, *commands]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = (line.split() for line in done.stdout.splitlines())

@@ -23,7 +23,7 @@ from interp.probing.steering import adding
 
 METRIC = logit_difference_at(1, 3)
 EVERY = 5
-"""Of many sites or edges every fifth is done by hand: no layer, head or position is left out."""
+"""The step through sites and edges done by hand. It leaves out no layer, head or position."""
 STREAM = ["resid_pre", "resid_post", "attn_out", "mlp_out"]
 CLOSE = {"abs": 1e-5, "rel": 1e-5}
 """``transformers`` computes norms, rotations and softmax in float32, whatever the model is in."""

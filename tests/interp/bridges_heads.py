@@ -110,8 +110,8 @@ def attribution_by_position(models: Pair) -> None:
 
 
 def scores(models: Pair) -> Tensor:
-    """How much more a query at position 1 scores the key at 0 than itself, in the first layer:
-    [head, query, key]."""
+    """The score of the key at position 0 less that of the query's own, at position 1, in the first
+    layer: [head, query, key]."""
     symbols = torch.arange(VOCABULARY)
     query, key = (grid.flatten() for grid in torch.meshgrid(symbols, symbols, indexing="ij"))
     pattern = models.plain.patterns(torch.stack([key, query], dim=1))[0, :, :, 1].log()

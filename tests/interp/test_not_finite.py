@@ -58,7 +58,7 @@ def test_no_other_reader_of_activations_does(wrong: float) -> None:
 
 
 def test_arrays_that_processes_share_are_read_without_a_word() -> None:
-    """Workers of joblib get large arrays as read-only ones, of which torch would warn."""
+    """Joblib gives large arrays to its workers read-only. Torch would warn of such an array."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 4, 3)), rng.integers(2, size=(20, 4))
     x.setflags(write=False)
