@@ -135,10 +135,9 @@ class Language(ABC):
     def counterfactual(self, word: Sequence[str], rng: np.random.Generator | None = None) -> Word:
         """The nearest word of the same length whose membership is the opposite.
 
-        Nearest means with the fewest substitutions. A language that can only try words out, as
-        those of pairs, stops at a distance at which there are more than ``drawn.MOST_TRIED``: of a
-        word that is further from all members it gives the same source with its own target, or some
-        member.
+        Nearest means with the fewest substitutions. A language of pairs tries sources out, the
+        nearest first, and stops where more than ``transduction.MOST_SOURCES`` begin as near: of a
+        word that is further from all pairs it gives a near one, which may not be the nearest.
 
         Args:
             rng: draws among equally near words; without it the choice is always the same.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, combinations, groupby, pairwise, product
+from itertools import accumulate, combinations, groupby, pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -28,8 +29,10 @@ from models.languages import (
     language,
 )
 from models.languages.grammars.reading import read
+from models.languages.pairs.in_context import InContext
+from models.languages.pairs.transduction import Transduction
 from models.languages.recurrence import Recurrence
-from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID
 
 
 def blocks(symbols: str, reach: int) -> Listed:
@@ -330,6 +333,57 @@ def test_of_every_language_the_counterfactual_is_the_nearest(name: str) -> None:
 
 
 PAIRS = [name for name in LANGUAGES if ">" in language(name).vocabulary.symbols]
+
+
+def all_pairs(known: Transduction) -> dict[int, list[Word]]:
+    """All pairs of each of the first lengths: of all sources that are shorter than some size."""
+    begun, pairs = np.zeros((1, 0), dtype=np.int64), list[Word]()
+    while len(begun) < 500 and begun.shape[1] < 12:
+        follow = known.source.allowed(Words(begun, np.full(len(begun), begun.shape[1])))[:, -1]
+        if follow[:, END_ID].any():
+            longest = [known.pair(known.vocabulary.decode(w)) for w in begun[follow[:, END_ID]]]
+            pairs += longest
+        rows, symbols = np.nonzero(follow[:, FIRST_SYMBOL_ID:])
+        begun = np.column_stack([begun[rows], symbols + FIRST_SYMBOL_ID])
+    shorter = sorted((p for p in pairs if len(p) < min(map(len, longest))), key=len)
+    return {length: list(listed) for length, listed in groupby(shorter, key=len)}
+
+
+def all_prompts(known: InContext) -> dict[int, list[Word]]:
+    """Prompts by length, of one and of two examples."""
+    prompts = defaultdict[int, list[Word]](list)
+    for n, rule in product((1, 2), permutations(known.answers)):
+        labels = dict(zip(known.letters, rule, strict=True))
+        for *letters, last in product(known.letters, repeat=n + 1):
+            examples = [symbol for letter in letters for symbol in (letter, labels[letter])]
+            prompts[2 * n + 3].append((*examples, last, BORDER, labels[last]))
+    return {length: sorted(set(words)) for length, words in prompts.items()}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_of_a_wrong_pair_the_counterfactual_is_the_nearest_of_all_pairs(name: str) -> None:
+    """Of members with one to four substitutions, and of random symbols."""
+    known, rng, tried = language(name), np.random.default_rng(0), 0
+    if isinstance(known, InContext):
+        pairs = all_prompts(known)
+    else:
+        assert isinstance(known, Transduction)
+        pairs = all_pairs(known)
+    for listed in pairs.values():
+        members = known.vocabulary.words(listed).ids
+        for changes in (1, 2, 3, 4, members.shape[1]):
+            ids = members[rng.integers(len(members))].copy()
+            at = rng.permutation(len(ids))[:changes]
+            ids[at] = rng.integers(len(known.vocabulary.symbols), size=len(at)) + FIRST_SYMBOL_ID
+            word = known.vocabulary.decode(ids)
+            if known.contains(word):
+                continue
+            tried += 1
+            fewest = int((members != ids).sum(axis=1).min())
+            for changed in (known.counterfactual(word), known.counterfactual(word, rng)):
+                assert known.contains(changed), (word, changed)
+                assert distance(word, changed) == fewest, (word, changed)
+    assert tried
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -78,22 +78,6 @@ class DrawnLanguage(FormalLanguage):
                 return self.vocabulary.decode(nearby.ids[row])
         raise LookupError(f"no word outside {self.name} is near {' '.join(word)!r}")
 
-    def _nearest_or(self, spare: Word | None, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest member where few enough words must be looked at, else ``spare``, a known
-        member, or one that is drawn."""
-        if spare is None:
-            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            spare = self.vocabulary.decode(drawn.ids[0])
-        distance = sum(a != b for a, b in zip(word, spare, strict=True))
-        for changes, nearby in enumerate(self._near(word), 1):
-            if changes >= distance and rng is None:
-                break
-            inside = np.flatnonzero(self.labels(nearby))
-            if len(inside):
-                row = inside[0] if rng is None else rng.choice(inside)
-                return self.vocabulary.decode(nearby.ids[row])
-        return spare
-
     def _near(self, word: Word) -> Iterator[Words]:
         """All words that differ in one symbol, then in two, and so on, while they are not many."""
         ids = self.vocabulary.words([word]).ids[0]

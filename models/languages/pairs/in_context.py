@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
 
 from models.languages.grammars.drawn import DrawnLanguage
 from models.languages.language import ChomskyType, Draw, Sample, VariableKind
@@ -219,9 +220,28 @@ class InContext(DrawnLanguage):
         return super().rationales(word) if self.contains(word) else self._repairs(word)
 
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest prompt; where very many words would have to be looked at, the same source
-        with an answer that fits, or where there is none, some prompt."""
-        return self._nearest_or(self._answered(word, rng), word, rng)
+        """The nearest prompt, by the rule that most of its letters and labels fit: a pair that
+        does not fit takes one change, and two if neither is a letter or a label.
+
+        Among equally good rules one is drawn; without a generator, one that fits most examples.
+        """
+        size, ids = len(self.letters), self.vocabulary.words([word]).ids[0]
+        letters, labels = ids - FIRST_SYMBOL_ID, ids - self._first_answer
+        fits = np.zeros((size, size)) if rng is None else rng.random((size, size)) / (2 * size)
+        pairs = [(at, at + 1) for at in range(0, len(word) - 3, 2)] + [(len(word) - 3, -1)]
+        for x, y in pairs:
+            if 0 <= letters[x] < size and 0 <= labels[y] < size:
+                fits[letters[x], labels[y]] += 1 + (rng is None and y > 0) / len(word)
+        rule = linear_sum_assignment(fits, maximize=True)[1]
+        near = [*word[:-2], BORDER, word[-1]]
+        for x, y in pairs:
+            known = [letters[x]] if 0 <= letters[x] < size else []
+            if 0 <= labels[y] < size:
+                known.append(int(np.argmax(rule == labels[y])))
+            known = known or list(range(size))
+            letter = known[0 if rng is None else rng.integers(len(known))]
+            near[x], near[y] = self.letters[letter], self.answers[rule[letter]]
+        return tuple(near)
 
     # -- data -----------------------------------------------------------------------------------
 

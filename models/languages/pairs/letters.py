@@ -77,6 +77,9 @@ class Reordering(Transduction):
     def size_of(self, length: int) -> int | None:
         return length // 2 if length % 2 and length > 1 else None
 
+    def _longest_source(self, length: int) -> int:
+        return length // 2
+
     def _has_member(self, length: int) -> bool:
         return self.size_of(length) is not None
 

@@ -204,6 +204,9 @@ class SyntaxDirected(Transduction):
         n, rest = divmod(length - 1 - self.more, self.each)
         return n if n > 0 and not rest else None
 
+    def _longest_source(self, length: int) -> int:
+        return self.size_of(length) or 0 if self.each else length - 1
+
     def _has_member(self, length: int) -> bool:
         return length > 1 and self._by_length.has(length - 1)
 

@@ -7,6 +7,7 @@ asked for the target after the border ``>``; an encoder-decoder reads the source
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -17,6 +18,8 @@ from models.languages.grammars.drawn import DrawnLanguage
 from models.languages.language import FormalLanguage, VariableKind
 from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
+MOST_SOURCES = 2**12
+"""The most beginnings of sources that are looked at to find the nearest pair."""
 Alignment = tuple[tuple[int, ...], ...]
 """The positions of the source, from 0, that each target symbol comes from."""
 
@@ -26,6 +29,10 @@ def split_pair(word: Sequence[str]) -> tuple[Word, Word]:
     word = tuple(word)
     cut = word.index(BORDER) if BORDER in word else len(word)
     return word[:cut], word[cut + 1 :]
+
+
+def _substitutions(word: Word, other: Word) -> int:
+    return sum(a != b for a, b in zip(word, other, strict=True))
 
 
 class Transduction(DrawnLanguage):
@@ -214,9 +221,56 @@ class Transduction(DrawnLanguage):
         return (tuple(i for i, (a, b) in enumerate(zip(word, right, strict=True)) if a != b),)
 
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest pair; where very many words would have to be looked at, the same source with
-        its own target, or where that has not this length, some pair."""
-        return self._nearest_or(self._repaired(word), word, rng)
+        """The nearest pair; where very many sources would have to be looked at, the nearest of
+        those that were, of the same source with its own target, and else of some pair."""
+        spare = self._repaired(word)
+        if spare is None:
+            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
+            spare = self.vocabulary.decode(drawn.ids[0])
+        pairs = defaultdict(set, {_substitutions(word, spare): {spare}})  # by how far they are
+        for changes in range(min(pairs) + (rng is not None)):
+            sources = self._sources_near(word, changes)
+            if sources is None:
+                break
+            for source in sources:
+                pair = (*source, BORDER, *self.target(source))
+                if len(pair) == len(word):
+                    pairs[_substitutions(word, pair)].add(pair)
+            if changes in pairs:
+                break
+        nearest = sorted(pairs[min(pairs)], key=lambda pair: self._order(word, pair))
+        if rng is None:
+            return spare if spare in nearest else nearest[0]
+        return nearest[rng.integers(len(nearest))]
+
+    def _sources_near(self, word: Word, changes: int) -> list[Word] | None:
+        """The sources that with their border take so many substitutions; None if too many begin
+        so near."""
+        ids, near = self.vocabulary.words([word]).ids[0], list[np.ndarray]()
+        begun, cost = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        for at, symbol in enumerate(ids[: self._longest_source(len(ids)) + 1]):
+            follow = self.source.allowed(Words(begun, np.full(len(begun), at)))[:, at]
+            ended = follow[:, END_ID] & (cost + (symbol != self.border) == changes)
+            near += list(begun[ended & (at > 0)])
+            row, token = np.nonzero(follow[:, FIRST_SYMBOL_ID:])
+            token += FIRST_SYMBOL_ID
+            cost = cost[row] + (token != symbol)
+            kept = cost <= changes
+            begun, cost = np.column_stack([begun[row], token])[kept], cost[kept]
+            if len(begun) > MOST_SOURCES:
+                return None
+        return [self.vocabulary.decode(source) for source in near]
+
+    def _longest_source(self, length: int) -> int:
+        """The most symbols that the source of a pair of this length may have."""
+        return length - 1
+
+    def _order(self, word: Word, pair: Word) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The places that differ, then by how much."""
+        ids, other = self.vocabulary.words([word, pair]).ids
+        places = np.flatnonzero(ids != other)
+        by = (other - ids)[places] % len(self.vocabulary.symbols)
+        return tuple(places.tolist()), tuple(by.tolist())
 
     # -- data -----------------------------------------------------------------------------------
 
