@@ -31,6 +31,7 @@ from analyses.scoring.nothing import (
 )
 from analyses.studies.findings.tables import load
 from analyses.track_record import FILE, track_record
+from models.base import LanguageModel
 from models.runs.run import Run
 
 
@@ -41,6 +42,12 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {"accuracy": Accuracy(max_n=5, all_words=6), "patching": Patching(n=2, pairs=3)}
     asked = {name: replace(question(name), brief=options) for name, options in few.items()}
     monkeypatch.setattr(nothing, "question", asked.__getitem__)
+
+
+def same(one: LanguageModel, other: LanguageModel) -> bool:
+    """Have both the same weights?"""
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(weight, beside) for weight, beside in pairs)
 
 
 @pytest.mark.usefixtures("brief")
@@ -59,6 +66,12 @@ def test_networks_of_every_kind_are_asked_and_kept(
     assert not table.loc[table["kind"].isin(["before training", "one step"]), "claimed"].any()
     runs = {path.name for path in (tmp_path / "null").iterdir() if path.is_dir()}
     assert {"first-s0", "anbn-s0", "first-one-step-s0", "anbn-10-planted-s0"} <= runs
+    trained, begun, stepped = (
+        Run(tmp_path / "null" / f"first{kind}-s0") for kind in ("", "-before-training", "-one-step")
+    )
+    assert same(begun.model(), trained.model(0))
+    assert not same(begun.model(), trained.model())
+    assert not same(begun.model(), stepped.model())
     before = (tmp_path / "null" / "first-s0" / "run.json").stat().st_mtime_ns
     again = Score(null=True, seeds=1, out=tmp_path, workers=1, questions=("accuracy",))
     null(replace(again, programs=("anbn-10",)))
