@@ -16,6 +16,7 @@ from conftest import tiny_config, without_pictures
 from analyses.command_line.app import COMMANDS, main
 from analyses.questions.words import leaderboard as of_run
 from models.errors import UserError
+from models.plants.plant import plant, write
 from models.runs.run import Run
 from models.training.evaluation import predict
 from models.training.loop import train
@@ -66,6 +67,35 @@ def test_languages(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["anbncn"]["type"] == "mildly context-sensitive"
     assert rows["anbn"]["example"] == "a a a b b b"
     assert "context-free" in answer(capsys, "languages")
+
+
+@pytest.mark.parametrize(
+    ("asked", "start"),
+    [
+        (["anbn"], "S:"),
+        (["mine", "--grammar", "<NP> -> 'a' N\nN -> 'b'"], "<NP>"),
+        (["doubled", "--grammar", "X -> 'a>b' X | 'a>b'"], "X; a>x is an a of the source"),
+    ],
+)
+def test_rules_are_said_to_begin_where_they_do(
+    asked: list[str], start: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"Production rules, from {start}" in answer(capsys, "languages", *asked)
+
+
+@pytest.mark.slow
+def test_values_that_miss_their_sum_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A verdict of a planted network rises in a step, and few points of the line lie beside it."""
+    run = tmp_path / "majority"
+    write(plant("majority-10"), run)
+    asked = ["analyse", run, "explanations", "--samples", 20, "--draws", 2]
+    with without_pictures():
+        few, many = (answer(capsys, *asked, "--steps", steps) for steps in (2, 3000))
+    missed = "integrated gradients (log odds) by"
+    assert missed in few.partition("Values miss the sum that they should have")[2]
+    assert missed not in many
 
 
 @pytest.mark.slow
