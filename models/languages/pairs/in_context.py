@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 
 from models.languages.grammars.drawn import DrawnLanguage
 from models.languages.language import ChomskyType, Draw, Sample, VariableKind
@@ -225,6 +224,8 @@ class InContext(DrawnLanguage):
 
         Among equally good rules one is drawn; without a generator, one that fits most examples.
         """
+        from scipy.optimize import linear_sum_assignment  # slow to load, for one function
+
         size, ids = len(self.letters), self.vocabulary.words([word]).ids[0]
         letters, labels = ids - FIRST_SYMBOL_ID, ids - self._first_answer
         fits = np.zeros((size, size)) if rng is None else rng.random((size, size)) / (2 * size)
