@@ -32,7 +32,12 @@ def whole(folder: Path) -> None:
     """Every run can be opened, with all of its checkpoints; every table and record can be read."""
     for place in (folder, folder / "swept"):
         if place.exists():
-            assert set(runs_of(place)["status"]) <= {"training", "finished", "diverged"}
+            assert set(runs_of(place)["status"]) <= {
+                "training",
+                "interrupted",
+                "finished",
+                "diverged",
+            }
     outcome(folder)
 
 
