@@ -362,7 +362,7 @@ def all_prompts(known: InContext) -> dict[int, list[Word]]:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_of_a_wrong_pair_the_counterfactual_is_the_nearest_of_all_pairs(name: str) -> None:
-    """Of members with one to four substitutions, and of random symbols."""
+    """Members with one to four substitutions, and random symbols, beside all pairs so long."""
     known, rng, tried = language(name), np.random.default_rng(0), 0
     if isinstance(known, InContext):
         pairs = all_prompts(known)
