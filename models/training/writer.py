@@ -81,8 +81,8 @@ class RunWriter:
         with making(run.checkpoints):
             if os.path.lexists(run.path / STATE):  # what a dead link led to may come back
                 load_state(trainer)
-        if trainer.step == 0 or trainer.done:  # the last one may be lost, and the state holds it
-            self._save_checkpoint()
+            if trainer.step == 0 or trainer.done:  # the last may be lost, and the state holds it
+                self._save_checkpoint()
         lines = [line for line in run.metrics() if line["step"] <= trainer.step]
         write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._started = time.monotonic() - (lines[-1]["seconds"] if lines else 0.0)
