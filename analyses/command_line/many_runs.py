@@ -18,7 +18,7 @@ from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies import planned
 from analyses.studies.report import report as report_of
-from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
+from analyses.studies.seeds import ask_all, by_run, chosen, for_reading, means, over_groups
 from analyses.studies.sweeps import bands, over_seeds, paired
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps import summary as of_sweep
@@ -47,13 +47,16 @@ def seeds(options: Seeds) -> None:
     if options.ask:
         with progress_bar("seeds") as report:
             refused = ask_all(runs, names, options.workers, report, options.scheduler)
-    table, missing = over_groups(runs, names, refused)
+    table, missing = over_groups(runs, names, refused, by_run if options.by_run else means)
     if table.empty:
         raise UserError(f"nothing to show: {'; '.join(missing)}")
     for note in (*notes, *missing):  # JSON and CSV stand alone on stdout
         (ERR if options.json or options.csv else OUT).print(note, soft_wrap=True)
     tests = planned.compared_groups(runs, names)
     if shown(options, tests if options.tests else table):
+        return
+    if options.by_run:
+        OUT.print(table_of(table))
         return
     tables, legend = for_reading(table, COLUMNS)
     for title, part in tables:

@@ -197,13 +197,20 @@ class Seeds(Shows, Works):
             gets a table for each configuration.
         name: the question, or all.
         ask: ask the runs that were not asked before. With --no-ask, only kept answers are shown.
+        by_run: give the numbers of each run, instead of the means.
         tests: with --json or --csv, give the comparisons that are tested, instead of the means.
     """
 
     path: tyro.conf.Positional[Path]
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     ask: bool = True
+    by_run: bool = False
     tests: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_run and self.tests:
+            raise UserError("--by-run and --tests are two tables: ask for one at a time")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -237,9 +237,8 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
     """The table of ``over_seeds``, from answers to one question."""
     if not results:
         return pd.DataFrame()
-    module = question(name)
-    rows = pd.concat([module.headline(result) for result in results], ignore_index=True)
-    labels = [column for column in rows.columns if column != "value"]
+    rows, module = by_run(results, name), question(name)
+    labels = [column for column in rows.columns if column not in ("run", "value")]
     table = []
     for key, values in rows.dropna(subset=["value"]).groupby(labels, sort=False)["value"]:
         mean, low, high = seeds_interval(values.to_numpy())
@@ -250,6 +249,16 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
             | {"mean": mean, "low": low, "high": high, "seeds": len(values)}
         )
     return pd.DataFrame(table)
+
+
+def by_run(results: Sequence[Answer], name: str) -> pd.DataFrame:
+    """The numbers of kept answers to one question: the columns of its ``headline``, after run."""
+    tables = [
+        question(name).headline(result).assign(run=result.folder.parents[1].name)
+        for result in results
+        if result.folder is not None
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, str]]:
@@ -321,21 +330,23 @@ def over_groups(
     runs: Sequence[Run],
     names: Sequence[str],
     refused: Mapping[tuple[str, str], str] | None = None,
+    numbers: Callable[[Sequence[Answer], str], pd.DataFrame] = means,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The table of every group and analysis, one below the other.
 
     Args:
         refused: the reason why there is no answer, by run and analysis.
+        numbers: ``means``, or ``by_run``.
 
     Returns:
         A table with the columns group (its label), the fields of the group, analysis, and those of
-        ``over_seeds``; and notes, a line each, on which runs are missing where.
+        ``numbers``; and notes, a line each, on which runs are missing where.
     """
     tables, notes = [], []
     for group in groups(runs):
         for name in names:
             results, reasons = comparable(group.runs, name)
-            table = means(results, name)
+            table = numbers(results, name)
             if results and table.empty:
                 notes.append(f"{name} of {group.label}: no number is defined")
             missing: dict[str, list[str]] = {}

@@ -24,6 +24,7 @@ from test_kinds import TASKS, refused
 from analyses.answer_files import Kept, Record, folders_of
 from analyses.answers import Answer, Answers, arguments_of, fresh_answer, question, save
 from analyses.command_line.app import main
+from analyses.options.commands import Seeds
 from analyses.questions.behaviour import accuracy
 from analyses.questions.parts import heads, patching
 from analyses.registry import usual
@@ -322,6 +323,24 @@ def test_what_a_question_plans_is_tested_and_can_be_had_as_a_table(
     assert (row["group"], row["analysis"], row["pairs"]) == ("anbn", "probing", 2)
     alone, _ = lab(swept / "anbn-2-gram-s0", "accuracy", "--no-ask")
     assert "accuracy, tested" not in alone
+
+
+def test_the_means_are_those_of_the_numbers_of_each_run(
+    swept: Path, lab: Callable[..., tuple[str, str]]
+) -> None:
+    told = [
+        pd.DataFrame(json.loads(lab(swept / "anbn-s3", "probing", "--no-ask", *more, "--json")[0]))
+        for more in ((), ("--by-run",))
+    ]
+    means, numbers = (rows.set_index(["variable", "of"]) for rows in told)
+    assert set(numbers["run"]) == {"anbn-s3", "anbn-s4"}
+    by_hand = numbers.dropna(subset=["value"]).groupby(["variable", "of"])["value"].mean()
+    pd.testing.assert_series_equal(
+        by_hand.sort_index(), means["mean"].sort_index(), check_names=False, check_dtype=False
+    )
+    assert "anbn-s4" in lab(swept / "anbn-s3", "probing", "--no-ask", "--by-run")[0]
+    with pytest.raises(UserError, match="one at a time"):
+        Seeds(swept, "probing", by_run=True, tests=True)
 
 
 def test_heads_have_no_names_over_seeds(swept: Path) -> None:
