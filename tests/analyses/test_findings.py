@@ -165,6 +165,23 @@ def test_a_chart_along_a_field_has_a_point_per_run(docs: Path) -> None:
     assert panel["layer"][0]["encoding"]["y"]["title"] == "share"
 
 
+def test_the_numbers_of_runs_are_told_as_their_means(docs: Path) -> None:
+    """`lab seeds --by-run` keeps a row per run, and a page says what `lab seeds` says."""
+    values = [0.5, 0.6, 0.9]
+    rows = pd.DataFrame({"run": ["a", "b", "c"], "of": "trained", "value": values})
+    mean, low, high = seeds_interval(np.array(values))
+    origin = load(docs, "told").origin
+    sums = Table(
+        "sums", origin, pd.DataFrame([{"of": "trained", "mean": mean, "low": low, "high": high}])
+    )
+    numbers = Table("numbers", origin, rows)
+    assert numbers.told(of="trained") == sums.told(of="trained") != ""
+    columns, lines = {"now": {"of": "trained"}}, [("all", {})]
+    assert parts.beside(numbers, columns, lines) == parts.beside(sums, columns, lines)
+    with pytest.raises(UserError, match="several rows of a run"):
+        Table("twice", origin, pd.concat([rows, rows])).told(of="trained")
+
+
 def test_a_difference_is_paired_by_unit(docs: Path) -> None:
     ways = {"a": 1.5, "b": 1.0}
     rows = [{"seed": s, "way": way, "right": ways[way] + s} for way in ways for s in (0, 2)]

@@ -159,10 +159,16 @@ class Table:
         return self.where(**first).ahead(self.where(**second), column, style, unit)
 
     def told(self, style: str = "plain", **values: Any) -> str:
-        """The mean of the row that has these values, with its interval, in a table over seeds as
-        `lab seeds` makes it. Raises UserError where there is none, or more than one."""
-        row = self.one(**values)
-        return with_interval(row["mean"], row["low"], row["high"], style)
+        """The mean of the number that has these values, with its interval, in a table over seeds as
+        `lab seeds` makes it, with or without --by-run. Raises UserError where there is none, or
+        more than one."""
+        if "mean" in self.rows:
+            row = self.one(**values)
+            return with_interval(row["mean"], row["low"], row["high"], style)
+        chosen = self.where(**values)
+        if chosen.rows["run"].duplicated().any():
+            raise UserError(f"{self.name} has several rows of a run where {values}: say which")
+        return chosen.mean("value", style)
 
     def differs(self, style: str = "plain", **values: Any) -> str:
         """The first less the second, with its interval and its corrected p, in a table of tests as
