@@ -61,5 +61,7 @@ def _row(path: Path) -> dict[str, Any]:
 
 def _status(run: Run) -> str:
     """ "finished", "training", or "interrupted" where no process works on it any more."""
-    status = str(run.record["status"])
-    return "interrupted" if status == "training" and not is_locked(run.path) else status
+    if run.record["status"] != "training" or is_locked(run.path):
+        return str(run.record["status"])
+    # It may have ended between the two looks.
+    return "interrupted" if (now := str(Run(run.path).record["status"])) == "training" else now

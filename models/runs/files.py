@@ -10,6 +10,8 @@ import stat
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -24,10 +26,12 @@ OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
 ELSEWHERE = "choose another folder, or move it away"
 """The cure for a file that is in the way."""
+PID = 8
+"""Digits of a process' number."""
 LOCK = ".lab-lock"
 """The end of the name of a lock, which no other program gives to its own."""
-PARTIAL = re.compile(r"\.(.*)\.[0-9a-f]{32}\.partial", re.DOTALL)
-"""The name of what is half written."""
+PARTIAL = re.compile(r"\.(.*)\.([0-9a-f]{32})\.partial", re.DOTALL)
+"""The name of what is half written. The digits begin with those of ``_writer``."""
 
 
 @contextmanager
@@ -206,12 +210,14 @@ def sweep(folder: Path, age: float = OLD) -> None:
     nobody holds. Files that only look so are not ours: they stay.
 
     Args:
-        age: the least age in seconds. By default, so old that nobody can still be writing it.
-            0 is for whoever alone writes to this folder.
+        age: the least age in seconds of what may be of another machine's process, or of a living
+            one. By default, so old that nobody can still be writing it. 0 is for whoever alone
+            writes to this folder.
     """
     with suppress(OSError):  # another process may remove it too
         for entry in (*folder.glob(".*.partial"), *folder.glob(f".*{LOCK}")):
-            if not _is_ours(entry) or time.time() - entry.lstat().st_mtime < age:
+            young = time.time() - entry.lstat().st_mtime < age
+            if not _is_ours(entry) or (young and not _is_left(entry)):
                 continue
             if entry.suffix == LOCK:
                 is_locked(folder / entry.name[1 : -len(LOCK)])  # if not, the file is removed
@@ -228,6 +234,30 @@ def _is_ours(entry: Path) -> bool:
     return PARTIAL.fullmatch(entry.name) is not None
 
 
+def _is_left(entry: Path) -> bool:
+    """Did a process of this machine begin to write it that has ended since?"""
+    half, here = PARTIAL.fullmatch(entry.name), _machine()
+    if not half or not here or not half[2].startswith(here):
+        return False
+    return not Path("/proc", str(int(half[2][len(here) :][:PID], 16))).exists()
+
+
+def _writer() -> str:
+    """Digits for this process, which those who see it can tell; "" where there is no ``/proc``."""
+    return _machine() and f"{_machine()}{os.getpid():0{PID}x}"
+
+
+@cache
+def _machine() -> str:
+    """Digits for the processes that see each other: of this machine since its start, or of this
+    container. Machines that share a folder have other ones."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+        return sha256(start + os.readlink("/proc/self/ns/pid").encode()).hexdigest()[:12]
+    except OSError:
+        return ""
+
+
 def _is_no_lock(entry: Path) -> bool:
     """Is it no empty file, as locks are? Somebody else has put it there then."""
     try:
@@ -238,10 +268,10 @@ def _is_no_lock(entry: Path) -> bool:
 
 
 def _partial_name(path: Path) -> Path:
-    """A name beside ``path`` that no other thread, process or container writes to. Old leftovers of
-    killed writers are removed by the way."""
+    """A name beside ``path`` that no other thread, process or container writes to. What killed
+    writers have left is removed by the way."""
     sweep(path.parent)
-    return path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    return path.with_name(f".{path.name}.{(_writer() + uuid4().hex)[:32]}.partial")
 
 
 def _write(path: Path, content: bytes, mode: Literal["xb", "ab"] = "xb") -> None:

@@ -169,6 +169,19 @@ def test_a_damaged_corpus_stops_no_other_run(trained: Run, name: str) -> None:
     assert ONE_LINE.fullmatch(status[trained.name])
 
 
+def test_a_run_that_ends_while_it_is_looked_at_is_not_interrupted(
+    trained: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(path: Path) -> bool:
+        Run(path).update(status="finished")
+        return False
+
+    trained.update(status="training")
+    assert runs_of(trained.path.parent).iloc[0]["status"] == "interrupted"
+    monkeypatch.setattr("analyses.studies.listing.is_locked", ends)
+    assert runs_of(trained.path.parent).iloc[0]["status"] == "finished"
+
+
 @pytest.mark.parametrize("name", OF_A_CHECKPOINT)
 def test_a_damaged_checkpoint_is_named(trained: Run, name: str) -> None:
     OF_A_CHECKPOINT[name](trained.path)

@@ -6,6 +6,8 @@ import errno
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,16 @@ from drawn import read_json
 
 from models.errors import UserError
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import is_locked, locked, make_folder, write_bytes, write_folder, write_json
+from models.runs.files import (
+    PARTIAL,
+    _partial_name,
+    is_locked,
+    locked,
+    make_folder,
+    write_bytes,
+    write_folder,
+    write_json,
+)
 from models.runs.run import METRICS, Run
 from models.training.loop import train
 from models.training.state import STATE
@@ -294,6 +305,30 @@ def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
         os.utime(tmp_path / f".{name}.{HEX}.partial", (0, 0))
     write_bytes(tmp_path / "another", b"content")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f".young.{HEX}.partial", "another"]
+
+
+@pytest.mark.parametrize(
+    "work", ["make_folder(path, {'a': b'half'})", "write_bytes(path, b'half')"]
+)
+def test_what_a_process_left_that_ended_goes_at_once(tmp_path: Path, work: str) -> None:
+    """What a living one writes, or one of another machine, stays."""
+    ends = f"""if True:
+        import os, sys
+        from pathlib import Path
+        from models.runs.files import make_folder, write_bytes
+        os.replace, path = lambda *_: os._exit(9), Path(sys.argv[1])
+        {work}
+    """
+    root, path = Path(__file__).parents[2], tmp_path / "path"
+    assert subprocess.run([sys.executable, "-c", ends, path], cwd=root).returncode == 9
+    (left,) = tmp_path.iterdir()
+    living, elsewhere = _partial_name(tmp_path / "elsewhere" / "z"), f".z.{HEX}.partial"
+    staying = {tmp_path / name for name in (living.name, elsewhere)}
+    for path in staying:
+        path.touch()
+    assert PARTIAL.fullmatch(left.name)
+    write_bytes(tmp_path / "another", b"content")
+    assert {*tmp_path.iterdir()} == staying | {tmp_path / "another"}
 
 
 def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, trained: Run) -> None:
