@@ -3,7 +3,7 @@
 A ratio is a property of the code, of the peers' versions and of the processor. So the file holds
 one record per processor, the newest; git remembers the older ones. ``make bench`` writes
 ``last.json``, which git ignores, and tells what has changed since the record. With --keep the last
-figures become the record, and the table of the page on speed.
+figures become the record, and the table that the page on speed is written from.
 
 A change is told if the quartiles of the two ratios do not overlap, if the medians are further apart
 than ``DRIFT``, and if a second measurement says so too. Quartiles alone are not enough. They show
@@ -18,18 +18,23 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import date
 from importlib.metadata import version
 from math import log
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import pandas as pd
+
+from analyses.studies.findings import pages, tables
 from tests.benchmarks.measure import Result
 
 HERE = Path(__file__).parent
 KEPT, LAST = HERE / "kept.json", HERE / "last.json"
-PAGE = HERE.parents[1] / "docs" / "pages" / "findings" / "speed.md"
-BEGIN, END = "<!-- kept figures -->\n", "<!-- end of the kept figures -->"
+DOCS = HERE.parents[1] / "docs"
+QUESTION = "How many times faster is the lab than a named peer?"
 PACKAGES = ("torch", "transformer-lens", "scikit-learn", "shap", "aalpy", "numpy")
 DRIFT = 1.1
 
@@ -89,22 +94,20 @@ def keep() -> Record | None:
     if not record:
         return None
     write(KEPT, {**read(KEPT), record["processor"]: record})
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(before + BEGIN + markdown(record) + END + after, encoding="utf-8")
+    publish(record)
     return record
 
 
-def markdown(record: Record) -> str:
-    """The record as a table, with a line on where it was measured."""
-    table = ["| task | ours | the peer | times faster | quartiles |", "|---|---|---|---|---|"]
-    for r in rows(record).values():
-        table.append(
-            f"| {r.task} | {r.ours} | {r.peer} | {r.ratio:.2f} | {r.low:.2f}-{r.high:.2f} |"
-        )
+def publish(record: Record) -> None:
+    """Keeps a record as the table of the page on speed, and writes the page."""
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    where = f"{record['processor']}, {record['date']}, commit {record['commit']}; {versions}."
-    return "\n".join(["", *table, "", where, "", ""])
+    where = f"{record['processor']}, {record['date']}, commit {record['commit']}; {versions}"
+    table = pd.DataFrame(asdict(result) for result in rows(record).values())
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "speed.csv")
+        table.assign(where=where).to_csv(file, index=False)
+        tables.keep(file, "speed", DOCS, "make bench", QUESTION)
+    pages.write(DOCS, "speed")
 
 
 def rows(record: Record) -> dict[tuple[str, str], Result]:

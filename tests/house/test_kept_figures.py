@@ -13,6 +13,7 @@ import sklearn.linear_model  # noqa: F401 - it brings libraries that torch does 
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from analyses.studies.findings import tables
 from tests.benchmarks import dashboard_speed, kept, measure, training_speed
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
@@ -139,8 +140,12 @@ def test_the_last_figures_become_those_of_their_processor(
 ) -> None:
     monkeypatch.setattr(kept, "KEPT", tmp_path / "kept.json")
     monkeypatch.setattr(kept, "LAST", tmp_path / "last.json")
-    monkeypatch.setattr(kept, "PAGE", tmp_path / "speed.md")
-    kept.PAGE.write_text(f"# Speed\n{kept.BEGIN}old\n{kept.END}\nMore.\n")
+    monkeypatch.setattr(kept, "DOCS", tmp_path)
+    page, template = (tmp_path / folder / "findings" for folder in ("pages", "."))
+    template.mkdir()
+    (template / "speed.md").write_text(
+        '{{ table("speed").where(task="task").mean("ratio", "plain", "peer") }} times'
+    )
     assert kept.keep() is None
     part = kept.record_of({"a": [ROW]}, {})
     whole = kept.record_of({"b": [ROW]}, part)  # of the same code: one adds to the other
@@ -151,15 +156,13 @@ def test_the_last_figures_become_those_of_their_processor(
     assert kept.keep() == whole
     assert kept.read(kept.KEPT) == {"another": {}, kept.processor(): whole}
     assert kept.rows(whole) == {kept.key(ROW): ROW}
-    first, *_, last = kept.PAGE.read_text().splitlines()
-    assert (first, last) == ("# Speed", "More.")
-    assert "| task | ours | peer: does | 2.00 | 1.90-2.10 |" in kept.PAGE.read_text()
+    assert (page / "speed.md").read_text().endswith("2.00 times")
     older = {**whole, "versions": {**whole["versions"], "shap": "0.1"}}
     said = [f"beside another shap: 0.1 -> {whole['versions']['shap']}"]
     assert kept.other_versions(older, whole) == said
 
 
-def test_the_page_holds_the_kept_figures() -> None:
-    assert any(
-        kept.markdown(record) in kept.PAGE.read_text() for record in kept.read(kept.KEPT).values()
-    )
+def test_the_table_of_the_page_is_a_kept_record() -> None:
+    ratios = tables.load(kept.DOCS, "speed").rows["ratio"].to_list()
+    records = [kept.rows(record).values() for record in kept.read(kept.KEPT).values()]
+    assert ratios in [[row.ratio for row in record] for record in records]
