@@ -224,13 +224,13 @@ def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
 def question(name: str) -> Question[Any]:
     """A question, imported when asked for. Raises UserError for an unknown name."""
     at = entry(name)
-    found = at.load()
-    if not isinstance(found, Question) or found.name != name:
+    result = at.load()
+    if not isinstance(result, Question) or result.name != name:
         raise UserError(
             f"{at.value} is no question named {name!r}: "
             "register an object of analyses.answers.Question under its own name"
         )
-    return found
+    return result
 
 
 def models_of(run: Run, progress: Progress = quiet) -> Iterator[tuple[str, LanguageModel]]:
@@ -258,39 +258,40 @@ def answer(
     Returns:
         The answer, and True if it was kept from an earlier time.
     """
-    asked = question(name)
-    options = asked.options() if options is None else options
-    require(run, *asked.needs)
+    analysis = question(name)
+    options = analysis.options() if options is None else options
+    require(run, *analysis.needs)
     arguments = arguments_of(options)
-    if not again and (known := Answers.of(run).asked(name, arguments)):
-        return known, True
+    if not again and (kept := Answers.of(run).asked(name, arguments)):
+        return kept, True
     what = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:8]
     with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
-        if not again and (known := Answers.of(run).asked(name, arguments)):
-            return known, True
+        if not again and (kept := Answers.of(run).asked(name, arguments)):
+            return kept, True
         start = time.monotonic()
-        found = fresh_answer(run, asked, options, progress)
+        result = fresh_answer(run, analysis, options, progress)
         seconds = round(time.monotonic() - start, 2)
-        return save(run.path, name, asked.asks, found, asked.chart(found), seconds), False
+        return save(run.path, name, analysis.asks, result, analysis.chart(result), seconds), False
 
 
 def fresh_answer(
-    run: Run, asked: Question[Any], options: Any, progress: Progress = quiet
+    run: Run, analysis: Question[Any], options: Any, progress: Progress = quiet
 ) -> Answer:
     """The answer to a question, with its claims; it is not kept."""
-    return weighed(run, asked, options, asked.analyse(run, options, progress))
+    return weighed(run, analysis, options, analysis.analyse(run, options, progress))
 
 
-def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answer:
+def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> Answer:
     """What ``analyse`` gave, with its claims."""
-    claims, known = tuple(asked.claims(found)), _knowledge_of(run) if asked.of_inside else None
+    claims = tuple(analysis.claims(result))
+    knowledge = _knowledge_of(run) if analysis.of_inside else None
     return replace(
-        found,
-        sentence=told(claims, known) if claims else found.sentence,
+        result,
+        sentence=told(claims, knowledge) if claims else result.sentence,
         arguments=arguments_of(options),
         model_hash=run.model_hash(),
         claims=claims,
-        knowledge=known,
+        knowledge=knowledge,
     )
 
 
@@ -328,7 +329,7 @@ class Answers:
 
     def current(self, name: str) -> list[Kept]:
         """All answers to a question, the newest first."""
-        return [each for each in kept_in(self.folder, name) if self.are(each.record)]
+        return [kept for kept in kept_in(self.folder, name) if self.are(kept.record)]
 
     def asked(self, name: str, arguments: Mapping[str, Any]) -> Answer | None:
         """The answer that was asked with these options, as ``arguments_of`` gives them."""
@@ -341,10 +342,9 @@ class Answers:
         )
 
     def _newest(self, name: str, fits: Callable[[Record], bool]) -> Answer | None:
-        known = newest(self.folder, name, fits)
-        if known is None:
+        if (pair := newest(self.folder, name, fits)) is None:
             return None
-        kept, table = known
+        kept, table = pair
         about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
         record = kept.record
         return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
@@ -381,7 +381,7 @@ def save(
     folder: Path,
     name: str,
     asks: str,
-    found: Answer,
+    result: Answer,
     figure: ChartType | None,
     seconds: float | None = None,
 ) -> Answer:
@@ -402,12 +402,12 @@ def save(
     record = Record(
         analysis=name,
         question=asks,
-        sentence=found.sentence,
-        arguments=dict(found.arguments),
-        model_hash=found.model_hash,
-        findings=dict(found.findings),
-        claims=tuple(found.claims),
-        knowledge=found.knowledge,
+        sentence=result.sentence,
+        arguments=dict(result.arguments),
+        model_hash=result.model_hash,
+        findings=dict(result.findings),
+        claims=tuple(result.claims),
+        knowledge=result.knowledge,
         code=code_of(name),
         asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         seconds=seconds,
@@ -419,7 +419,7 @@ def save(
 
         once = rendering.Once(figure)
         drawn = {ending: rendering.render(once, ending) for ending in ("svg", "html")}
-    return replace(found, folder=write(folder, record, found.table, drawn))
+    return replace(result, folder=write(folder, record, result.table, drawn))
 
 
 def plain(value: Any) -> Any:
