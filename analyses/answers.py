@@ -1,4 +1,4 @@
-"""What a question is, and what an answer leaves behind.
+"""Questions, and the answers that they leave behind.
 
 An answer is kept by what was asked: the question, its options, the weights, the version of the lab.
 Another question never takes its place. ``analyses.answer_files`` says where it lies.
@@ -50,7 +50,7 @@ def quiet(done: int, total: int, what: str) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question leaves behind. The question itself gives the table and the findings; the
+    """The result of a question. The question itself gives the table and the findings; the
     engine adds the rest.
 
     Attributes:
@@ -82,7 +82,7 @@ class Answer:
         return f"{self.sentence}\n\n{self.table.to_string(max_rows=SHOWN, max_cols=SHOWN)}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the sentence, and the first and last rows of the table."""
+        """The view in a notebook: the sentence, and the first and last rows of the table."""
         table = self.table.to_html(
             max_rows=SHOWN, max_cols=SHOWN, border=0, float_format="{:.3g}".format
         )
@@ -205,7 +205,7 @@ def of_table(
 
 
 def arguments_of(options: DataclassInstance) -> dict[str, Any]:
-    """What is asked, as JSON-able values: the options without those that say how work is done."""
+    """The options as JSON-able values, without those that say how work is done."""
     how = {f.name for kind in (Works, Trains) if isinstance(options, kind) for f in fields(kind)}
     return {k: v for k, v in plain(asdict(options)).items() if k not in how}
 
@@ -282,7 +282,7 @@ def fresh_answer(
 
 
 def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> Answer:
-    """What ``analyse`` gave, with its claims."""
+    """The answer that ``analyse`` gave, with its claims."""
     claims = tuple(analysis.claims(result))
     knowledge = _knowledge_of(run) if analysis.of_inside else None
     return replace(
@@ -296,7 +296,7 @@ def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> 
 
 
 def _knowledge_of(run: Run) -> Knowledge:
-    """What a run's network knows of its language, in words of the training window."""
+    """The knowledge that a run's network has of its language, in words of the training window."""
     from analyses.knowledge import knowledge  # it loads PyTorch
 
     lengths = run.language.lengths(run.config.max_n)

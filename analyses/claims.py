@@ -1,4 +1,4 @@
-"""What may be said of an answer: findings held against their controls, in one place for all.
+"""Claims about an answer: findings held against their controls, in one place for all.
 
 A question gives estimates with their controls. The sentence and the grade are made here. A finding
 is told only where it beats every control by its interval. Of the inside of a network that does not
@@ -82,7 +82,7 @@ class Claim:
     unweighed: str = ""
 
     def __post_init__(self) -> None:
-        """What is no number is none. A claim that was kept equals the one that is made anew."""
+        """Turns no number into None: a claim that was kept equals the one that is made anew."""
         for name in ("value", "low", "high"):
             x = getattr(self, name)
             object.__setattr__(self, name, None if x is None or not isfinite(x) else float(x))
@@ -100,7 +100,7 @@ class Claim:
 
     @property
     def grade(self) -> Grade:
-        """How far the finding can be believed."""
+        """The degree to which the finding can be believed."""
         if self.unweighed or self.value is None or self.strongest is None:
             return "not weighed"
         known = self.low is not None and self.high is not None
@@ -179,7 +179,7 @@ def _within(clause: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an answer says, and whether to believe it.
+    """The finding of an answer, and whether to believe it.
 
     Attributes:
         short: the finding in one short sentence.

@@ -56,7 +56,7 @@ def _of_lengths(language: Language, lengths: Sequence[int]) -> list[Sample]:
 def _of_places(
     model: LanguageModel, language: Language, objective: Objective, sample: Sample
 ) -> Knowledge:
-    """What is allowed at each place that the teacher speaks of, word by word."""
+    """The knowledge of what is allowed at each place that the teacher speaks of, word by word."""
     words = sample.words[sample.labels] if sample.labels.any() else sample.words
     truth = objective.truth(language, words, model.config.readout, model.device)
     places = (truth.weight > 0).any(dim=2).cpu().numpy()

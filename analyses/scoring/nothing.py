@@ -1,5 +1,5 @@
-"""How often the lab claims something of networks in which there is nothing to find, and how often
-of those in which there is.
+"""The share of networks of which the lab claims something: of those in which there is nothing to
+find, and of those in which there is.
 
 OUT/null/LANGUAGE-KIND-sSEED/    each network: a run, with its answers
 OUT/null/LANGUAGE-sSEED/         the network that is right, from which others are made
@@ -104,7 +104,7 @@ NULL: dict[str, Callable[[Run], LanguageModel]] = {
 RIGHT, PLANTED = "right", "planted"
 NOTHING = "nothing to find"
 TRUTH = {RIGHT: "right answers", PLANTED: "known wiring"}
-"""What is there in networks of a kind: trained ones that are right, and those of known wiring."""
+"""The truth about networks of a kind: trained ones that are right, and those of known wiring."""
 
 
 def _beside(run: Run, name: str) -> Path:
