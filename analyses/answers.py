@@ -1,4 +1,4 @@
-"""What a question is, and what an answer leaves behind.
+"""Questions, and the answers that they leave behind.
 
 An answer is kept by what was asked: the question, its options, the weights, the version of the lab.
 Another question never takes its place. ``analyses.answer_files`` says where it lies.
@@ -50,7 +50,7 @@ def quiet(done: int, total: int, what: str) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question leaves behind. The question itself gives the table and the findings; the
+    """The result of a question. The question itself gives the table and the findings; the
     engine adds the rest.
 
     Attributes:
@@ -82,7 +82,7 @@ class Answer:
         return f"{self.sentence}\n\n{self.table.to_string(max_rows=SHOWN, max_cols=SHOWN)}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the sentence, and the first and last rows of the table."""
+        """The view in a notebook: the sentence, and the first and last rows of the table."""
         table = self.table.to_html(
             max_rows=SHOWN, max_cols=SHOWN, border=0, float_format="{:.3g}".format
         )
@@ -205,7 +205,7 @@ def of_table(
 
 
 def arguments_of(options: DataclassInstance) -> dict[str, Any]:
-    """What is asked, as JSON-able values: the options without those that say how work is done."""
+    """The options as JSON-able values, without those that say how work is done."""
     how = {f.name for kind in (Works, Trains) if isinstance(options, kind) for f in fields(kind)}
     return {k: v for k, v in plain(asdict(options)).items() if k not in how}
 
@@ -224,13 +224,13 @@ def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
 def question(name: str) -> Question[Any]:
     """A question, imported when asked for. Raises UserError for an unknown name."""
     at = entry(name)
-    found = at.load()
-    if not isinstance(found, Question) or found.name != name:
+    result = at.load()
+    if not isinstance(result, Question) or result.name != name:
         raise UserError(
             f"{at.value} is no question named {name!r}: "
             "register an object of analyses.answers.Question under its own name"
         )
-    return found
+    return result
 
 
 def models_of(run: Run, progress: Progress = quiet) -> Iterator[tuple[str, LanguageModel]]:
@@ -258,44 +258,45 @@ def answer(
     Returns:
         The answer, and True if it was kept from an earlier time.
     """
-    asked = question(name)
-    options = asked.options() if options is None else options
-    require(run, *asked.needs)
+    analysis = question(name)
+    options = analysis.options() if options is None else options
+    require(run, *analysis.needs)
     arguments = arguments_of(options)
-    if not again and (known := Answers.of(run).asked(name, arguments)):
-        return known, True
+    if not again and (kept := Answers.of(run).asked(name, arguments)):
+        return kept, True
     what = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:8]
     with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
-        if not again and (known := Answers.of(run).asked(name, arguments)):
-            return known, True
+        if not again and (kept := Answers.of(run).asked(name, arguments)):
+            return kept, True
         start = time.monotonic()
-        found = fresh_answer(run, asked, options, progress)
+        result = fresh_answer(run, analysis, options, progress)
         seconds = round(time.monotonic() - start, 2)
-        return save(run.path, name, asked.asks, found, asked.chart(found), seconds), False
+        return save(run.path, name, analysis.asks, result, analysis.chart(result), seconds), False
 
 
 def fresh_answer(
-    run: Run, asked: Question[Any], options: Any, progress: Progress = quiet
+    run: Run, analysis: Question[Any], options: Any, progress: Progress = quiet
 ) -> Answer:
     """The answer to a question, with its claims; it is not kept."""
-    return weighed(run, asked, options, asked.analyse(run, options, progress))
+    return weighed(run, analysis, options, analysis.analyse(run, options, progress))
 
 
-def weighed(run: Run, asked: Question[Any], options: Any, found: Answer) -> Answer:
-    """What ``analyse`` gave, with its claims."""
-    claims, known = tuple(asked.claims(found)), _knowledge_of(run) if asked.of_inside else None
+def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> Answer:
+    """The answer that ``analyse`` gave, with its claims."""
+    claims = tuple(analysis.claims(result))
+    knowledge = _knowledge_of(run) if analysis.of_inside else None
     return replace(
-        found,
-        sentence=told(claims, known) if claims else found.sentence,
+        result,
+        sentence=told(claims, knowledge) if claims else result.sentence,
         arguments=arguments_of(options),
         model_hash=run.model_hash(),
         claims=claims,
-        knowledge=known,
+        knowledge=knowledge,
     )
 
 
 def _knowledge_of(run: Run) -> Knowledge:
-    """What a run's network knows of its language, in words of the training window."""
+    """The knowledge that a run's network has of its language, in words of the training window."""
     from analyses.knowledge import knowledge  # it loads PyTorch
 
     lengths = run.language.lengths(run.config.max_n)
@@ -328,7 +329,7 @@ class Answers:
 
     def current(self, name: str) -> list[Kept]:
         """All answers to a question, the newest first."""
-        return [each for each in kept_in(self.folder, name) if self.are(each.record)]
+        return [kept for kept in kept_in(self.folder, name) if self.are(kept.record)]
 
     def asked(self, name: str, arguments: Mapping[str, Any]) -> Answer | None:
         """The answer that was asked with these options, as ``arguments_of`` gives them."""
@@ -341,10 +342,9 @@ class Answers:
         )
 
     def _newest(self, name: str, fits: Callable[[Record], bool]) -> Answer | None:
-        known = newest(self.folder, name, fits)
-        if known is None:
+        if (pair := newest(self.folder, name, fits)) is None:
             return None
-        kept, table = known
+        kept, table = pair
         about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
         record = kept.record
         return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
@@ -381,7 +381,7 @@ def save(
     folder: Path,
     name: str,
     asks: str,
-    found: Answer,
+    result: Answer,
     figure: ChartType | None,
     seconds: float | None = None,
 ) -> Answer:
@@ -402,12 +402,12 @@ def save(
     record = Record(
         analysis=name,
         question=asks,
-        sentence=found.sentence,
-        arguments=dict(found.arguments),
-        model_hash=found.model_hash,
-        findings=dict(found.findings),
-        claims=tuple(found.claims),
-        knowledge=found.knowledge,
+        sentence=result.sentence,
+        arguments=dict(result.arguments),
+        model_hash=result.model_hash,
+        findings=dict(result.findings),
+        claims=tuple(result.claims),
+        knowledge=result.knowledge,
         code=code_of(name),
         asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         seconds=seconds,
@@ -419,7 +419,7 @@ def save(
 
         once = rendering.Once(figure)
         drawn = {ending: rendering.render(once, ending) for ending in ("svg", "html")}
-    return replace(found, folder=write(folder, record, found.table, drawn))
+    return replace(result, folder=write(folder, record, result.table, drawn))
 
 
 def plain(value: Any) -> Any:

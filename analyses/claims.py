@@ -1,4 +1,4 @@
-"""What may be said of an answer: findings held against their controls, in one place for all.
+"""Claims about an answer: findings held against their controls, in one place for all.
 
 A question gives estimates with their controls. The sentence and the grade are made here. A finding
 is told only where it beats every control by its interval. Of the inside of a network that does not
@@ -82,7 +82,7 @@ class Claim:
     unweighed: str = ""
 
     def __post_init__(self) -> None:
-        """What is no number is none. A claim that was kept equals the one that is made anew."""
+        """Turns no number into None: a claim that was kept equals the one that is made anew."""
         for name in ("value", "low", "high"):
             x = getattr(self, name)
             object.__setattr__(self, name, None if x is None or not isfinite(x) else float(x))
@@ -100,7 +100,7 @@ class Claim:
 
     @property
     def grade(self) -> Grade:
-        """How far the finding can be believed."""
+        """The degree to which the finding can be believed."""
         if self.unweighed or self.value is None or self.strongest is None:
             return "not weighed"
         known = self.low is not None and self.high is not None
@@ -179,7 +179,7 @@ def _within(clause: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an answer says, and whether to believe it.
+    """The finding of an answer, and whether to believe it.
 
     Attributes:
         short: the finding in one short sentence.
@@ -196,30 +196,30 @@ class Verdict:
 NOTHING_KNOWN = "Nothing inside this network is claimed, since it does not know its language."
 
 
-def verdict(claims: Sequence[Claim], known: Knowledge | None, sentence: str) -> Verdict:
+def verdict(claims: Sequence[Claim], knowledge: Knowledge | None, sentence: str) -> Verdict:
     """The verdict on an answer: that on its first claim.
 
     Args:
-        known: what the network knows of its language; None where the answer is about that itself.
+        knowledge: of the language by the network; None where the answer is about that itself.
         sentence: what is said of an answer without claims.
     """
-    if known is not None and not known.is_shown:
-        return Verdict(NOTHING_KNOWN, "not weighed", _ignorance(known))
+    if knowledge is not None and not knowledge.is_shown:
+        return Verdict(NOTHING_KNOWN, "not weighed", _ignorance(knowledge))
     if not claims:
         return Verdict(sentence, "not weighed", "It has no number that a control could refute.")
     return Verdict(claims[0].short, claims[0].grade, claims[0].why)
 
 
-def told(claims: Sequence[Claim], known: Knowledge | None) -> str:
+def told(claims: Sequence[Claim], knowledge: Knowledge | None) -> str:
     """All claims of an answer in words."""
-    if known is not None and not known.is_shown:
-        return f"{NOTHING_KNOWN} {_ignorance(known)} The table has the numbers."
+    if knowledge is not None and not knowledge.is_shown:
+        return f"{NOTHING_KNOWN} {_ignorance(knowledge)} The table has the numbers."
     return " ".join(claim.sentence for claim in claims)
 
 
-def _ignorance(known: Knowledge) -> str:
+def _ignorance(knowledge: Knowledge) -> str:
     return (
-        f"Of its {known.answers} {known.right:.1%}{brackets(known.low, known.high, '.1%')} are "
-        f"right, on {known.words:,} different words; always the same answer is right in "
-        f"{known.constant:.1%}."
+        f"Of its {knowledge.answers} {knowledge.right:.1%}"
+        f"{brackets(knowledge.low, knowledge.high, '.1%')} are right, on {knowledge.words:,} "
+        f"different words; always the same answer is right in {knowledge.constant:.1%}."
     )

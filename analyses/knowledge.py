@@ -44,7 +44,7 @@ def knowledge(
     _, right = right_words(model, language, sample, objective)
     halves = [right[sample.labels], right[~sample.labels]]
     shares = [(float(half.mean()), *wilson(int(half.sum()), len(half))) for half in halves]
-    return Knowledge("verdicts", *weighted_sum(*((0.5, each) for each in shares)), 0.5, len(once))
+    return Knowledge("verdicts", *weighted_sum(*((0.5, share) for share in shares)), 0.5, len(once))
 
 
 def _of_lengths(language: Language, lengths: Sequence[int]) -> list[Sample]:
@@ -56,15 +56,15 @@ def _of_lengths(language: Language, lengths: Sequence[int]) -> list[Sample]:
 def _of_places(
     model: LanguageModel, language: Language, objective: Objective, sample: Sample
 ) -> Knowledge:
-    """What is allowed at each place that the teacher speaks of, word by word."""
+    """The knowledge of what is allowed at each place that the teacher speaks of, word by word."""
     words = sample.words[sample.labels] if sample.labels.any() else sample.words
     truth = objective.truth(language, words, model.config.readout, model.device)
-    asked = (truth.weight > 0).any(dim=2).cpu().numpy()
+    places = (truth.weight > 0).any(dim=2).cpu().numpy()
     true = ((truth.target > 0) & (truth.weight > 0)).cpu().numpy()
     allowed = (objective.allowed(model(truth.tokens)) & (truth.weight > 0)).cpu().numpy()
-    kinds, counts = np.unique(true[asked], axis=0, return_counts=True)
+    kinds, counts = np.unique(true[places], axis=0, return_counts=True)
     constant = (true == kinds[counts.argmax()]).all(axis=2)
-    shares = [_by_word((true == allowed).all(axis=2), asked), _by_word(constant, asked)]
+    shares = [_by_word((true == allowed).all(axis=2), places), _by_word(constant, places)]
     _, *ends = bootstrap_mean(shares[0] - shares[1])
     right, best = (float(share.mean()) for share in shares)
     low, high = (float(np.clip(best + end, 0, 1)) for end in ends)
@@ -75,12 +75,12 @@ def _of_places(
         low if known else None,
         high if known else None,
         best,
-        int(asked.any(axis=1).sum()),
+        int(places.any(axis=1).sum()),
     )
 
 
-def _by_word(right: np.ndarray, asked: np.ndarray) -> Float[np.ndarray, " word"]:
+def _by_word(right: np.ndarray, places: np.ndarray) -> Float[np.ndarray, " word"]:
     """The share of the places asked about that is right, of each word with such a place."""
-    counts = asked.sum(axis=1)
+    counts = places.sum(axis=1)
     some = counts > 0
-    return np.asarray((right & asked).sum(axis=1)[some] / counts[some], dtype=float)
+    return np.asarray((right & places).sum(axis=1)[some] / counts[some], dtype=float)

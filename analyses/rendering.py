@@ -50,7 +50,7 @@ def render(figure: ChartType | Once, suffix: str) -> bytes:
 
 
 STARVED = re.compile("requires the vl-convert-python package|oneshot canceled")
-"""What Altair says where its library cannot be loaded, or has no thread of its own."""
+"""Altair's words where its library cannot be loaded, or has no thread of its own."""
 
 
 def _rendered(figure: ChartType | Once, suffix: str) -> bytes:

@@ -16,9 +16,9 @@ from analyses.track_record import track_record
 from models.runs.run import Run
 
 
-def script(asked: Question[Any]) -> int:
+def script(analysis: Question[Any]) -> int:
     """The same as `lab analyse RUN NAME [OPTIONS]`. Returns the exit status."""
-    return exit_status(lambda: _from_arguments(asked.name, sys.argv[1:] or ["--help"]))
+    return exit_status(lambda: _from_arguments(analysis.name, sys.argv[1:] or ["--help"]))
 
 
 def _from_arguments(name: str, args: Sequence[str]) -> None:
@@ -52,20 +52,20 @@ def answered(run: Run, name: str, options: Any, how: Asks) -> tuple[Answer, bool
         return answer(run, name, options, report, how.again)
 
 
-def where(found: Answer, name: str) -> None:
+def where(result: Answer, name: str) -> None:
     """Says where the table of a kept answer lies, and its figure if it has one."""
-    if found.folder is not None:
-        files = (found.folder / f"{name}.{ending}" for ending in ("parquet", "html"))
+    if result.folder is not None:
+        files = (result.folder / f"{name}.{ending}" for ending in ("parquet", "html"))
         there = ", ".join(str(file) for file in files if file.exists())
         OUT.print(f"  {there}", style="dim")
 
 
-def as_json(found: Answer) -> dict[str, Any]:
+def as_json(result: Answer) -> dict[str, Any]:
     """An answer as JSON: sentence, grade, claims, what the network knows of its language, findings,
     arguments, model_hash, table (a list of rows)."""
-    rows = json.loads(found.table.to_json(orient="records", force_ascii=False))
-    fields = {k: getattr(found, k) for k in ("sentence", "findings", "arguments", "model_hash")}
-    claims = [asdict(claim) | {"grade": claim.grade} for claim in found.claims]
-    knowledge = found.knowledge and asdict(found.knowledge)
-    about = {"grade": found.verdict.grade, "claims": claims, "knowledge": knowledge}
+    rows = json.loads(result.table.to_json(orient="records", force_ascii=False))
+    fields = {k: getattr(result, k) for k in ("sentence", "findings", "arguments", "model_hash")}
+    claims = [asdict(claim) | {"grade": claim.grade} for claim in result.claims]
+    knowledge = result.knowledge and asdict(result.knowledge)
+    about = {"grade": result.verdict.grade, "claims": claims, "knowledge": knowledge}
     return {**fields, **about, "table": rows}

@@ -56,8 +56,8 @@ def source_hash(*places: str) -> str:
 @cache
 def _files(places: tuple[str, ...]) -> tuple[Path, ...]:
     at = [ROOT / place for place in places]
-    found = [[*p.rglob("*.py"), *p.rglob("*.tsv")] if p.is_dir() else [p] for p in at]
-    return tuple(file for files in found for file in files)
+    groups = [[*p.rglob("*.py"), *p.rglob("*.tsv")] if p.is_dir() else [p] for p in at]
+    return tuple(file for files in groups for file in files)
 
 
 @cache

@@ -79,11 +79,11 @@ def meaning(name: str) -> str | None:
     return match.short if match else None
 
 
-def entries(found: Iterable[Term]) -> str:
+def entries(selection: Iterable[Term]) -> str:
     """Terms with their whole meaning, as Markdown. Links to pages of the site are left out."""
     parts = (
         f"#### {term.name}\n\n" + re.sub(r"\[([^\]]+)\]\((?!#)[^)]*\)", r"\1", term.meaning)
-        for term in found
+        for term in selection
     )
     return "\n\n".join(parts)
 

@@ -273,9 +273,9 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     return result
 
 
-def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
+def chosen(run: Run, name: str, answers: Sequence[Kept]) -> Answer | None:
     """One of several kept answers: the one with the default options, or the reader's choice."""
-    labels = {asked_with(name, kept.record.arguments): kept.record.arguments for kept in found}
+    labels = {asked_with(name, kept.record.arguments): kept.record.arguments for kept in answers}
     names = sorted(labels, key=lambda label: label != "the defaults")
     label = names[0]
     if len(names) > 1:

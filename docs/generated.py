@@ -95,11 +95,11 @@ FURTHER = [
     *(("show", name) for name in SHOWN),
     *(("show", "RUN", name) for name in SHOWN_OF),
 ]
-"""What else `sweep` and `show` do, each with options of its own."""
+"""Further uses of `sweep` and `show`, each with options of its own."""
 
 
 def commands() -> str:
-    """What every command answers to ``--help``."""
+    """The answer of every command to ``--help``."""
     parts = ["# Every command", ABOUT, block(said()), "## Each by itself"]
     for name in COMMANDS:
         parts += [f"### lab {name}", block(said(name, "--help"))]
@@ -113,7 +113,7 @@ def commands() -> str:
 
 
 def said(*words: str) -> str:
-    """What `lab` prints on stdout."""
+    """The text that `lab` prints on stdout."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit), columns(WIDTH):
         main(words)
@@ -122,7 +122,7 @@ def said(*words: str) -> str:
 
 @contextlib.contextmanager
 def columns(width: int) -> Iterator[None]:
-    """As in a terminal of this width."""
+    """Sets the width of the terminal."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(width)
     try:
@@ -159,7 +159,7 @@ def notebook(path: Path) -> str:
 
 
 def output(kept: dict[str, Any]) -> str:
-    """What a cell printed, or what its last line is."""
+    """The text that a cell printed, or the value of its last line."""
     if kept["output_type"] == "stream":
         return block("".join(kept["text"]))
     shown = {kind: "".join(text) for kind, text in kept["data"].items()}
@@ -202,7 +202,7 @@ def modules(folder: Path) -> list[Path]:
 
 
 def first_line(folder: Path) -> str:
-    """What a package says it is."""
+    """The description of a package, by itself."""
     tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     return (ast.get_docstring(tree) or "").splitlines()[0]
 
@@ -217,7 +217,7 @@ def reference(title: str, about: str, files: list[Path]) -> str:
 
 
 def measures() -> str:
-    """What each measure of explanations says."""
+    """The meaning of each measure of explanations."""
     rows = [f"| {name} | {meaning} |" for name, meaning in MEANINGS.items()]
     return "\n".join(["| measure | what it says |", "|---|---|", *rows])
 

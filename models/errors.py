@@ -22,22 +22,22 @@ class DivergedError(UserError):
     """A training whose loss or weights are no numbers any more."""
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
+def unknown(what: str, name: str, names: Iterable[str]) -> UserError:
     """The error for a name that does not exist: it names the one that was probably meant.
 
     Args:
         what: the kind of thing, as "language".
-        known: the names that exist.
+        names: the names that exist.
     """
-    known = list(known)
+    names = list(names)
     return UserError(
-        f"unknown {what} {name!r}: {meant(name, known)}choose one of {', '.join(known)}"
+        f"unknown {what} {name!r}: {meant(name, names)}choose one of {', '.join(names)}"
     )
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, names: Iterable[str]) -> str:
     """A question for the known name that is nearest, in capitals or not; empty if none is near."""
-    lower = {option.lower(): option for option in known}
+    lower = {option.lower(): option for option in names}
     near = get_close_matches(name.lower(), lower, n=1)
     return f"did you mean {lower[near[0]]}? " if near else ""
 
@@ -71,7 +71,7 @@ def option_of(name: str) -> str:
 
 
 def of_fields(error: UserError) -> str:
-    """What an error tells the reader of a file, who writes fields ("model.n_ctx") and no options
+    """An error's words for the reader of a file, who writes fields ("model.n_ctx") and no options
     ("--model.n-ctx")."""
     return re.sub(r"--([a-z][a-z._-]*)", lambda name: name[1].replace("-", "_"), str(error))
 

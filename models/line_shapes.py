@@ -250,9 +250,9 @@ def _separated(lines: Sequence[str], where: str) -> Table | None:
         rows = [row[:-1] for row in rows]
         table = replace(table, shape=COLUMNS[3])
     names = [cell.strip().lower() for cell in rows[0]]
-    known = [at for at, name in enumerate(names) if name in LABELS or name in TEXTS]
-    alone = all(row[at].strip().lower() != names[at] for at in known for row in rows[1:])
-    if known and alone:
+    places = [at for at, name in enumerate(names) if name in LABELS or name in TEXTS]
+    alone = all(row[at].strip().lower() != names[at] for at in places for row in rows[1:])
+    if places and alone:
         return replace(table, rows=rows[1:], numbers=table.numbers[1:], names=names)
     return replace(table, rows=rows)
 
@@ -264,8 +264,8 @@ def _with_columns(table: Table, where: str) -> Table:
     """The table with the columns of label and words, by their names or by what stands in them."""
     count = len(table.names or table.rows[0])
     label, words = (
-        next((table.names.index(name) for name in known if name in table.names), -1)
-        for known in (LABELS, TEXTS)
+        next((table.names.index(name) for name in headings if name in table.names), -1)
+        for headings in (LABELS, TEXTS)
     )
     if label < 0 and words < 0 and count == 4 and set(table.cells(2)) <= STARS:
         return replace(table, shape=COLUMNS[4], label=1, words=3)

@@ -21,11 +21,11 @@ is named."""
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 
 
-def length_chart(found: Mapping[str, Any]) -> ChartType:
+def length_chart(findings: Mapping[str, Any]) -> ChartType:
     """Accuracy of the rule and of the network on held-out lines, by their length."""
     rows = [
         {"length": row["length"], "lines": row["count"], "who": who, "right": row[who]}
-        for row in found["by_length"]
+        for row in findings["by_length"]
         for who in ("rule", "network")
     ]
     return curve(
@@ -38,9 +38,9 @@ def length_chart(found: Mapping[str, Any]) -> ChartType:
     ).properties(width=420, height=180)
 
 
-def heads_chart(found: Mapping[str, Any]) -> ChartType:
+def heads_chart(findings: Mapping[str, Any]) -> ChartType:
     """Logits that each head carries of each transition, with the control in the last row."""
-    table = pd.DataFrame(found["heads"])
+    table = pd.DataFrame(findings["heads"])
     table["head"] = [f"L{row.layer}H{row.head}" for row in table.itertuples()]
     table["transition"] = [
         "control: none" if row.source < 0 else f"{row.source} → {row.target}"

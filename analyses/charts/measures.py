@@ -71,9 +71,9 @@ def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.Da
     return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "seeds"])
 
 
-def side_by_side(each: Mapping[str, ChartType]) -> ChartType:
+def side_by_side(charts: Mapping[str, ChartType]) -> ChartType:
     """``panels`` in one picture."""
-    return alt.concat(*each.values(), columns=min(3, len(each)))
+    return alt.concat(*charts.values(), columns=min(3, len(charts)))
 
 
 def panels(

@@ -225,21 +225,21 @@ def _finetune(args: Sequence[str]) -> Finetune:
     model = replace(parent.config.model, output="sigmoid")  # the objective decides it anew
     config = replace(parent.config, objective=taught, model=model)
     config = replace(config, parent=parent.model_hash(), tuned="all", lines=0)
-    own = {name: _given(args, f"--{name}") or "" for name in ("regex", "symbols", "grammar")}
-    own["grammar"] = productions(own["grammar"])
+    definition = {name: _given(args, f"--{name}") or "" for name in ("regex", "symbols", "grammar")}
+    definition["grammar"] = productions(definition["grammar"])
     bare = replace(config, regex="", symbols="", grammar="")
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
     _check_idle(args, first.config)
     if first.corpus is not None:
         config = replace(bare, language=corpus_name(first.corpus), vocabulary=WORDS)
-    elif first.config.language != config.language or own["regex"] or own["grammar"]:
-        language(first.config.language, **own)
+    elif first.config.language != config.language or definition["regex"] or definition["grammar"]:
+        language(first.config.language, **definition)
         config = replace(bare, rare=0)
     elif parent.corpus_bytes() is not None:
         start = replace(start, corpus=parent.path / CORPUS)
     options = parse(Finetune, args[1:], "finetune", replace(start, config=config))
-    grammar = own["grammar"] or options.config.grammar
+    grammar = definition["grammar"] or options.config.grammar
     return replace(options, config=replace(options.config, grammar=grammar))
 
 

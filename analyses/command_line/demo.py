@@ -31,7 +31,7 @@ from models.training.all_words import totals
 from models.training.recipes import ABOUT, recipe_or_plain
 
 ASKED = (*("accuracy", "probing", "heads", "patching", "circuits", "explanations", "discovery"),)
-"""What the demo asks of a network: how right it is, each lens once, and its rule. The longer
+"""The demo's questions to a network: how right it is, each lens once, and its rule. The longer
 questions are left to `lab analyse`."""
 LEGEND = (
     "exact: all next-symbol sets are right up to this size; recognised: right verdicts in the "

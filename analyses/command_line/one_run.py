@@ -94,28 +94,28 @@ def predict(options: Predict) -> None:
         OUT.print(verdict)
 
 
-def analyse(asked: Analyse) -> None:
+def analyse(command: Analyse) -> None:
     """Ask a run one question, or all."""
-    run = Run(asked.run, asked.how.step)
-    if asked.name is not None:
-        ask(run, asked.name, asked.options, asked.how)
+    run = Run(command.run, command.how.step)
+    if command.name is not None:
+        ask(run, command.name, command.options, command.how)
         return
     answers: dict[str, Any] = {}
     refused: dict[str, str] = {}
     names = [*usual(), *([] if lack(run, ["alignment"]) else ["alignment"])]
     for name in names:
         try:
-            if asked.how.json:
-                answers[name] = as_json(answered(run, name, None, asked.how)[0])
+            if command.how.json:
+                answers[name] = as_json(answered(run, name, None, command.how)[0])
             else:
-                ask(run, name, None, asked.how)
+                ask(run, name, None, command.how)
         except UserError as error:
             refused[name] = str(error)
-            if not asked.how.json:
+            if not command.how.json:
                 OUT.print(titled(name, f": not here: {error}"))
     if len(refused) == len(names):
         raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
-    if asked.how.json:
+    if command.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
         print_json(answers | notes)
 

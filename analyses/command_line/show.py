@@ -1,4 +1,4 @@
-"""What is there to look up: runs, the answers that they keep, hooks, sizes, laws of a sweep.
+"""Things to look up: runs, the answers that they keep, hooks, sizes, laws of a sweep.
 
 What draws or needs a model is imported where it is asked for: a kept answer is read at once.
 """

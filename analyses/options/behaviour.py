@@ -24,7 +24,7 @@ def length_range(text: str) -> range:
 
 @dataclass(frozen=True)
 class Accuracy(Checked):
-    """What to evaluate.
+    """Words on which the model is evaluated.
 
     Attributes:
         max_n: the largest size to test, from 1 on; by default twice the training window.

@@ -35,7 +35,7 @@ from models.model_config import ModelConfig
 
 @dataclass(frozen=True)
 class Languages(Shows):
-    """What can be trained; with a NAME, all that is known of one language.
+    """Languages that can be trained; with a NAME, all that is known of one.
 
     Attributes:
         name: a language: its machine, its production rules, and what a reader keeps of a word.

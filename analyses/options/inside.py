@@ -12,14 +12,14 @@ from models.errors import UserError
 
 DictionaryKind = Literal["topk", "batchtopk", "matryoshka", "transcoder"]
 Beside = Literal["mlp", "1-sparse", "8-sparse", "compression"]
-"""What is fitted beside linear probes: perceptrons; linear probes of one or eight numbers; the bits
+"""Fits beside linear probes: perceptrons; linear probes of one or eight numbers; the bits
 that a variable takes once the activations are known."""
 MOST_WIDTH = 4096
 
 
 @dataclass(frozen=True)
 class Probing(Checked):
-    """What to probe.
+    """Words whose activations are probed.
 
     Attributes:
         words: the number of words, drawn from the training window. Half of them fit the probes, a
@@ -35,7 +35,7 @@ class Probing(Checked):
 
 @dataclass(frozen=True)
 class Interventions(Checked):
-    """What to change.
+    """Words whose activations are changed.
 
     Attributes:
         words: the number of words, drawn from the training window, on which erasers and probes are

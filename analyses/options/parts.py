@@ -22,7 +22,7 @@ EdgeDirection = Literal["noising", "denoising"]
 
 @dataclass(frozen=True)
 class Heads(Checked):
-    """What to look at.
+    """Words on which heads are looked at.
 
     Attributes:
         words: the number of words, drawn from the training window: about half are members.
@@ -37,7 +37,7 @@ class Heads(Checked):
 
 @dataclass(frozen=True)
 class Patching(Checked):
-    """What to patch.
+    """Words and activations to patch.
 
     Attributes:
         word: the clean word; by default a member of the language.
@@ -68,7 +68,7 @@ class Patching(Checked):
 
 @dataclass(frozen=True)
 class Circuits(Checked):
-    """What to look for.
+    """Pairs and scores by which a circuit is sought.
 
     Attributes:
         pairs: the number of members, drawn from the training window, of 40 symbols at the most.
@@ -100,7 +100,7 @@ class Circuits(Checked):
 
 @dataclass(frozen=True)
 class Alignment(Checked):
-    """What to align.
+    """Pairs whose attention is aligned.
 
     Attributes:
         words: different pairs of the training window that are looked at. Every other one chooses a
@@ -150,7 +150,7 @@ class Looks(Checked):
 
 @dataclass(frozen=True)
 class Ablation(Checked):
-    """What to take away.
+    """Parts to take away.
 
     Attributes:
         off: what goes, for example L0H1 "L0 mlp" "L0H1 -> L1H0.q".

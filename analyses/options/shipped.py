@@ -15,14 +15,14 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in SWEEPS.glob("*.toml"))
 
 
-def find(asked: str) -> Path:
+def find(name: str) -> Path:
     """The file of a path or of a shipped name. Raises UserError where there is none."""
-    path = Path(asked)
+    path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         return path
-    if asked in shipped():
-        return SWEEPS / f"{asked}.toml"
+    if name in shipped():
+        return SWEEPS / f"{name}.toml"
     raise UserError(
-        f"{asked or repr(asked)} is neither a file nor a sweep of the lab: "
-        f"{meant(asked, shipped())}give a TOML file, or one of {', '.join(shipped())}"
+        f"{name or repr(name)} is neither a file nor a sweep of the lab: "
+        f"{meant(name, shipped())}give a TOML file, or one of {', '.join(shipped())}"
     )

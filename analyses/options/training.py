@@ -13,7 +13,7 @@ from models.errors import UserError
 
 @dataclass(frozen=True)
 class Emergence(Checked):
-    """What to follow.
+    """Words by which a training is followed.
 
     Attributes:
         words: the number of words, drawn from the training window. Half of them fit the probes at

@@ -20,7 +20,7 @@ SHORTEST, LONGEST = 4, 12
 
 @dataclass(frozen=True)
 class Explanations(Checked):
-    """What to explain.
+    """A word to explain, and the effort of the methods.
 
     Attributes:
         word: the word to explain; by default a printed line for a Dutch rule, else a near miss.

@@ -18,26 +18,26 @@ REASONS = {
 """Why no rule is reliable, by ``rule_evidence.Doubt``, and by ``of_network.ENOUGH``."""
 
 
-def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
+def sentences(facts: dict[str, Any], max_states: int) -> dict[str, str]:
     """The answer in a sentence, and the evidence in others."""
-    parts = [_evidence(found, max_states)]
-    judge = "rule" if found["status"] == "counts" else "automaton"
+    parts = [_evidence(facts, max_states)]
+    judge = "rule" if facts["status"] == "counts" else "automaton"
     for where, which in (("within", "of up to"), ("beyond", "of more than")):
-        if share := found[where]:
+        if share := facts[where]:
             parts.append(
-                f"On {share['words']} new words {which} {found['length']} symbols the {judge} is "
+                f"On {share['words']} new words {which} {facts['length']} symbols the {judge} is "
                 f"right on {_sides(share['apart'])}."
             )
-    parts += near_words(found["near_misses"])
-    if not found["finished"]:
+    parts += near_words(facts["near_misses"])
+    if not facts["finished"]:
         parts.append(
-            f"Not finished: {found['queries']} words were asked, and some tests are left. A larger "
+            f"Not finished: {facts['queries']} words were asked, and some tests are left. A larger "
             "--queries may give another automaton."
         )
-    parts.append(f"The network {'accepts' if found['empty'] else 'rejects'} the empty word.")
-    parts.append(f"The same network with random weights: {_brief(found['random'])}.")
-    parts.append(_reading(found))
-    return {"headline": _headline(found), "evidence": " ".join(parts)}
+    parts.append(f"The network {'accepts' if facts['empty'] else 'rejects'} the empty word.")
+    parts.append(f"The same network with random weights: {_brief(facts['random'])}.")
+    parts.append(_reading(facts))
+    return {"headline": _headline(facts), "evidence": " ".join(parts)}
 
 
 def _headline(facts: dict[str, Any]) -> str:

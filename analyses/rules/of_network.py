@@ -251,15 +251,15 @@ def _reach(facts: dict[str, Any]) -> dict[str, int]:
     return {"looked": looked, "reach": max(step for step in steps if step < wrong)}
 
 
-def by_length(found: dict[str, Any]) -> pd.DataFrame:
+def by_length(findings: dict[str, Any]) -> pd.DataFrame:
     """A row per length: words, agree (with low and high), accepted, random weights, agree on
     accepted, agree on rejected."""
     apart = [
         {f"agree on {side}": part and part["agree"] for side, part in row["apart"].items()}
-        for row in found["tested"]
+        for row in findings["tested"]
     ]
     return (
-        pd.DataFrame(found["tested"])
+        pd.DataFrame(findings["tested"])
         .drop(columns="apart", errors="ignore")
         .join(pd.DataFrame(apart))
     )

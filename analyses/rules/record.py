@@ -157,17 +157,17 @@ def others(record: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def question(record: dict[str, Any], known: str = "The lines") -> str:
+def question(record: dict[str, Any], subject: str = "The lines") -> str:
     """A sentence on the number of other rules that fit; "" where there is none.
 
     Args:
-        known: the evidence that does not exclude them: the subject of the sentence.
+        subject: the evidence that does not exclude them: the subject of the sentence.
     """
     count = len(record["space"])
     if not count:
         return ""
     more = "one other rule" if count == 1 else f"{count} other rules"
-    return f"{known} do not exclude {more}; the shortest codes come first:"
+    return f"{subject} do not exclude {more}; the shortest codes come first:"
 
 
 DOUBTS = {

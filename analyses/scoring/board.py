@@ -56,7 +56,7 @@ QUESTION = "Which lens finds what a planted network does?"
 FOLDER = "scores"
 
 
-def score(asked: Score, progress: Progress = quiet) -> Answer:
+def score(options: Score, progress: Progress = quiet) -> Answer:
     """One row per lens, question, network and measure.
 
     Columns: lens, question, program (for "lines" the language of a trained network), setting
@@ -68,50 +68,50 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: the file cannot be read, or has no function for a question.
     """
-    file = asked.lens or Path(lenses.__file__)
-    content, questions = checked(asked)
+    file = options.lens or Path(lenses.__file__)
+    content, questions = checked(options)
     digest = hashlib.sha256(content).hexdigest()[:16]
-    places = list(product(asked.programs, asked.settings)) if questions & set(OF_PLANTS) else []
-    places += [(language, TRAINED) for language in asked.taught if questions - set(OF_PLANTS)]
+    places = list(product(options.programs, options.settings)) if questions & set(OF_PLANTS) else []
+    places += [(language, TRAINED) for language in options.taught if questions - set(OF_PLANTS)]
     if not places:
         raise UserError("there is no network to ask about: give --programs, --settings or --taught")
-    defined = frozenset(questions) if asked.lens else None
+    defined = frozenset(questions) if options.lens else None
     jobs: dict[tuple[str, str, int], tuple[Any, ...]] = {}
     for program, setting in places:
-        for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
-            where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            where = options.out / FOLDER / f"{program}-{setting}-s{seed}"
             job = (file, digest, defined, program, setting, seed)
-            jobs[program, setting, seed] = (*job, asked.limit, where)
+            jobs[program, setting, seed] = (*job, options.limit, where)
     progress(0, len(jobs), "the first network")
     tables: dict[tuple[str, str, int], pd.DataFrame] = {}
-    for key, table in side_by_side(scored, jobs, asked.workers, asked.scheduler):
+    for key, table in side_by_side(scored, jobs, options.workers, options.scheduler):
         tables[key] = table
         progress(len(tables), len(jobs), f"{key[0]}, {key[1]}, seed {key[2]}")
     table = pd.concat([tables[key] for key in jobs], ignore_index=True)
     summary, meta = summed_up(table), meta_score(table)
-    arguments = {"lens": str(asked.lens or "built-in"), "hash": digest, "seeds": asked.seeds}
-    arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
-    arguments["taught"] = list(asked.taught)
+    arguments = {"lens": str(options.lens or "built-in"), "hash": digest, "seeds": options.seeds}
+    arguments |= {"programs": list(options.programs), "settings": list(options.settings)}
+    arguments["taught"] = list(options.taught)
     lines = sentences(summary, meta)
     answered = set(table.loc[table["lens"] == file.name, "question"])
-    for idle in sorted(questions - answered) if asked.lens else ():
+    for idle in sorted(questions - answered) if options.lens else ():
         lines.append(f"{file.name}, {idle}: none of these networks can be asked.")
     findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
     findings |= {"faults": faults(table), "sentences": lines}
     result = Answer(table, " ".join(lines), plain(findings), arguments)
-    _log(asked, digest, summary)
-    return save(asked.out, NAME, QUESTION, result, chart(summary))
+    _log(options, digest, summary)
+    return save(options.out, NAME, QUESTION, result, chart(summary))
 
 
-def checked(asked: Score) -> tuple[bytes, set[str]]:
+def checked(options: Score) -> tuple[bytes, set[str]]:
     """The lens's file, and the questions that it answers. It is read, and not run here.
 
     Raises:
         UserError: the file cannot be read, is no Python, or answers no question.
     """
-    file = asked.lens or Path(lenses.__file__)
+    file = options.lens or Path(lenses.__file__)
     content = read_bytes(file, "give the path of a Python file")
-    if not asked.lens:
+    if not options.lens:
         return content, set(QUESTIONS)
     if file.name in (ORACLE, lenses.RANDOM):
         raise UserError(f"{file} has the name of a control: give the file another name")

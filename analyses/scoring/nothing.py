@@ -1,5 +1,5 @@
-"""How often the lab claims something of networks in which there is nothing to find, and how often
-of those in which there is.
+"""The share of networks of which the lab claims something: of those in which there is nothing to
+find, and of those in which there is.
 
 OUT/null/LANGUAGE-KIND-sSEED/    each network: a run, with its answers
 OUT/null/LANGUAGE-sSEED/         the network that is right, from which others are made
@@ -104,7 +104,7 @@ NULL: dict[str, Callable[[Run], LanguageModel]] = {
 RIGHT, PLANTED = "right", "planted"
 NOTHING = "nothing to find"
 TRUTH = {RIGHT: "right answers", PLANTED: "known wiring"}
-"""What is there in networks of a kind: trained ones that are right, and those of known wiring."""
+"""The truth about networks of a kind: trained ones that are right, and those of known wiring."""
 
 
 def _beside(run: Run, name: str) -> Path:
@@ -118,7 +118,7 @@ def _config(language: str, seed: int) -> TrainConfig:
     return replace(config, seed=seed, model=model, **how)
 
 
-def null(asked: Score, progress: Progress = quiet) -> Answer:
+def null(options: Score, progress: Progress = quiet) -> Answer:
     """One row per network and question: of the asked seeds of each kind, and of twice as many
     trained networks that are right.
 
@@ -128,25 +128,25 @@ def null(asked: Score, progress: Progress = quiet) -> Answer:
     (by how many standard errors the surest one does; NaN without controls or interval), says (the
     answer in short), alone says (the first claim that beats its controls).
     """
-    names = [question(name).name for name in asked.questions or usual()]
-    first, last = asked.first_seed, asked.first_seed + asked.seeds
+    names = [question(name).name for name in options.questions or usual()]
+    first, last = options.first_seed, options.first_seed + options.seeds
     keys = [
         *product(LEARNED, (RIGHT, *NULL), range(first, last)),
-        *product(LEARNED, (RIGHT,), range(last, last + asked.seeds)),
-        *product(asked.programs, (PLANTED,), range(first, last)),
+        *product(LEARNED, (RIGHT,), range(last, last + options.seeds)),
+        *product(options.programs, (PLANTED,), range(first, last)),
     ]
-    jobs = {key: (*key, tuple(names), (asked.out / FOLDER).absolute()) for key in keys}
+    jobs = {key: (*key, tuple(names), (options.out / FOLDER).absolute()) for key in keys}
     progress(0, len(jobs), "the first network")
     tables = {}
-    for key, table in side_by_side(_answers_of, jobs, asked.workers, asked.scheduler):
+    for key, table in side_by_side(_answers_of, jobs, options.workers, options.scheduler):
         tables[key] = table
         progress(len(tables), len(jobs), f"{key[0]}, {key[1]}, seed {key[2]}")
     table = pd.concat([tables[key] for key in jobs], ignore_index=True)
     summary = summed_up(table)
-    arguments = {"questions": names, "seeds": asked.seeds, "first_seed": asked.first_seed}
-    found = {"scores": summary.to_dict("records")}
-    result = Answer(table, " ".join(sentences(summary)), plain(found), arguments)
-    return save(asked.out, NAME, ASKS, result, _chart(summary))
+    arguments = {"questions": names, "seeds": options.seeds, "first_seed": options.first_seed}
+    findings = {"scores": summary.to_dict("records")}
+    result = Answer(table, " ".join(sentences(summary)), plain(findings), arguments)
+    return save(options.out, NAME, ASKS, result, _chart(summary))
 
 
 def _network(language: str, kind: str, seed: int, out: Path) -> Run:
@@ -214,10 +214,10 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
     ``FALSE`` of the networks with nothing to find pass).
     """
     rows = []
-    for name, asked in table.groupby("question", sort=False):
-        null = asked["truth"] == NOTHING
-        bar = asked.loc[null, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
-        groups = [*asked.groupby("truth", sort=False), *asked[null].groupby("kind", sort=False)]
+    for name, part in table.groupby("question", sort=False):
+        null = part["truth"] == NOTHING
+        bar = part.loc[null, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
+        groups = [*part.groupby("truth", sort=False), *part[null].groupby("kind", sort=False)]
         for (group, some), of in product(groups, ("claimed", "alone")):
             hits, count = int(some[of].sum()), len(some)
             low, high = wilson(hits, count)

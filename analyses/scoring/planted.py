@@ -16,10 +16,10 @@ from models.plants.record import PlanRecord
 Mark = Literal["hit", "missed", "not in the plan"]
 
 
-def marks(plan: PlanRecord, found: Collection[Sequence[str]]) -> dict[tuple[str, str], Mark]:
+def marks(plan: PlanRecord, edges: Collection[Sequence[str]]) -> dict[tuple[str, str], Mark]:
     """Each edge of the plan and each that was found, with what it is."""
     planned = {(sender, receiver) for sender, receiver in plan["edges"]}
-    shown = {(sender, receiver) for sender, receiver in found}
+    shown = {(sender, receiver) for sender, receiver in edges}
     return {
         edge: "missed" if edge not in shown else "hit" if edge in planned else "not in the plan"
         for edge in sorted(planned | shown)

@@ -137,7 +137,7 @@ class Cell:
         return [rate for *key, rate in self.rates if key == [parent, way]] or RATES
 
 
-def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
+def few_labels(options: FewLabels, progress: Progress = quiet) -> Answer:
     """One row per target, seed, parent, way and number of lines.
 
     Columns: target, seed, parent ("language model", or "untrained": the same weights before their
@@ -151,36 +151,33 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
     nats a token; NaN where there is no model after it, or none before).
     """
     chosen = [
-        Cell(target, asked.seeds, lines, asked.steps, asked.parent_steps, asked.dimensions)
-        for target in asked.targets
-        for lines in asked.lines
+        Cell(target, options.seeds, lines, options.steps, options.parent_steps, options.dimensions)
+        for target in options.targets
+        for lines in options.lines
     ]
-    total = len(chosen) * (asked.seeds + 1)
+    total = len(chosen) * (options.seeds + 1)
     progress(0, total, "choosing learning rates")
     tried = list[pd.DataFrame]()
-    for done, (cell, rows) in enumerate(_each(chosen, asked)):
+    for done, (cell, rows) in enumerate(_each(chosen, options)):
         tried.append(rows)
         progress(done + 1, total, cell.name)
     best = best_rates(pd.concat(tried))
     cells = [
         replace(cell, seed=seed, rates=best[cell.target, cell.lines])
         for cell in chosen
-        for seed in range(asked.seeds)
+        for seed in range(options.seeds)
     ]
     tables: dict[Cell, pd.DataFrame] = {}
-    for cell, rows in _each(cells, asked):
+    for cell, rows in _each(cells, options):
         tables[cell] = rows
         progress(len(chosen) + len(tables), total, cell.name)
     table = pd.concat([tables[cell] for cell in cells], ignore_index=True)
-    arguments = {"targets": list(asked.targets), "lines": list(asked.lines), "seeds": asked.seeds}
-    arguments |= {
-        "dimensions": list(asked.dimensions),
-        "steps": asked.steps,
-        "parent_steps": asked.parent_steps,
-    }
+    arguments: dict[str, Any] = {"targets": list(options.targets), "lines": list(options.lines)}
+    arguments |= {"seeds": options.seeds, "dimensions": list(options.dimensions)}
+    arguments |= {"steps": options.steps, "parent_steps": options.parent_steps}
     sentences = said(table)
     result = Answer(table, " ".join(sentences), plain({"sentences": sentences}), arguments)
-    return save(asked.out, NAME, QUESTION, result, chart(over_seeds(table)))
+    return save(options.out, NAME, QUESTION, result, chart(over_seeds(table)))
 
 
 def _each(cells: Sequence[Cell], options: FewLabels) -> Any:

@@ -67,7 +67,7 @@ def _architecture(config: ModelConfig) -> str:
     return f"{config.architecture}, {fixed} of {config.n_heads} heads fixed"
 
 
-def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
+def leaderboard(options: Leaderboard, progress: Progress = quiet) -> Answer:
     """Trains the runs and scores every method.
 
     One row per language, architecture, membership, replacement, method, scale and measure.
@@ -78,16 +78,16 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     together). An architecture without attention has no rows of methods that read attention.
     """
     configs = {
-        (*key, seed): replace(config, seed=seed, steps=asked.steps or config.steps)
-        for key, config in _recipes(asked).items()
-        for seed in range(asked.seeds)
+        (*key, seed): replace(config, seed=seed, steps=options.steps or config.steps)
+        for key, config in _recipes(options).items()
+        for seed in range(options.seeds)
     }
     results: dict[Key, Answer] = {}
     progress(0, len(configs), "training and explaining the first")
     jobs = {
-        key: (asked.out / run_name(c), c, asked.words, asked.device) for key, c in configs.items()
+        k: (options.out / run_name(c), c, options.words, options.device) for k, c in configs.items()
     }
-    answers = side_by_side(_complete, jobs, asked.workers, asked.scheduler)
+    answers = side_by_side(_complete, jobs, options.workers, options.scheduler)
     for done, (key, one) in enumerate(answers):
         results[key] = one
         progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
@@ -95,9 +95,9 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
     by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
     table = over_seeds(by_seed)
-    arguments: dict[str, Any] = {"languages": list(asked.languages), "seeds": asked.seeds}
-    arguments |= {"recipe": asked.recipe, "architectures": list(asked.architectures)}
-    arguments |= {"words": asked.words, "steps": asked.steps}
+    arguments: dict[str, Any] = {"languages": list(options.languages), "seeds": options.seeds}
+    arguments |= {"recipe": options.recipe, "architectures": list(options.architectures)}
+    arguments |= {"words": options.words, "steps": options.steps}
     right: dict[str, dict[str, list[float]]] = {}
     for name, kind, seed in configs:
         share = float(results[name, kind, seed].findings["right"])
@@ -109,13 +109,13 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     tests = claims.in_each_language(by_seed)
     findings["by_language"] = tests.replace({np.nan: None}).to_dict("records")
     result = Answer(table, " ".join(texts), plain(findings), arguments)
-    return save(asked.out, NAME, QUESTION, result, chart(result))
+    return save(options.out, NAME, QUESTION, result, chart(result))
 
 
-def first_words(asked: Leaderboard) -> dict[str, Answer]:
+def first_words(options: Leaderboard) -> dict[str, Answer]:
     """One explained word per language, by the first seed of its first architecture."""
-    paths = {name: asked.out / run_name(c) for (name, _), c in reversed(_recipes(asked).items())}
-    return {name: answer(Run(paths[name]), "explanations")[0] for name in asked.languages}
+    runs = {name: options.out / run_name(c) for (name, _), c in reversed(_recipes(options).items())}
+    return {name: answer(Run(runs[name]), "explanations")[0] for name in options.languages}
 
 
 def _complete(path: Path, config: TrainConfig, words: int, device: str) -> Answer:
@@ -163,9 +163,9 @@ def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds, with intervals by ``seeds_interval``."""
     keys = ["language", "architecture", *KEYS, "measure"]
     values, words = by_seed["value"].to_numpy(), by_seed["words"].to_numpy()
-    own = by_seed.groupby(keys).indices
+    cells = by_seed.groupby(keys).indices
     rows = [
-        (*key, *seeds_interval(values[own[key]]), len(own[key]), int(words[own[key]].sum()))
+        (*key, *seeds_interval(values[cells[key]]), len(cells[key]), int(words[cells[key]].sum()))
         for key in by_seed[keys].drop_duplicates().itertuples(index=False, name=None)
     ]
     return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds", "words"])

@@ -40,7 +40,7 @@ def executed(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def outputs(code: str, count: int, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a cell prints, and what its last line is."""
+    """The text that a cell prints, and the value of its last line."""
     where, tree = f"cell {count}", ast.parse(code)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None

@@ -11,33 +11,33 @@ FREE = 0.01
 """An edge that costs a smaller share of the difference counts as costing nothing."""
 
 
-def free(found: Mapping[str, Any]) -> list[str]:
+def free(findings: Mapping[str, Any]) -> list[str]:
     """The edges of the circuit whose loss costs the whole model nothing."""
     return [
         f"{edge['sender']} → {edge['receiver']}"
-        for edge in found["knock_outs"]
+        for edge in findings["knock_outs"]
         if abs(edge["model"]) < FREE
     ]
 
 
-def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
+def describe(table: pd.DataFrame, findings: Mapping[str, Any]) -> list[str]:
     """The circuit's work, part by part, in sentences made from the numbers.
 
     Args:
         table: effects of the trained model, in one direction.
     """
-    circuit, into = found["circuit"], dict[str, list[str]]()
+    circuit, into = findings["circuit"], dict[str, list[str]]()
     for sender, receiver in circuit["edges"]:
         into.setdefault(receiver, []).append(sender)
     exact = table.set_index(["sender", "receiver"])["exact"]
-    lines = _blind(found["blind_spots"])
-    if without := free(found):
+    lines = _blind(findings["blind_spots"])
+    if without := free(findings):
         lines.append(
             f"The whole model loses less than {FREE:.0%} without {len(without)} of the circuit's "
             f"edges, knocked out one at a time: {_and(without)}. Other edges do their work, or it "
             "is little."
         )
-    gap = found["incompleteness"]
+    gap = findings["incompleteness"]
     lines.append(
         f"Under the same knock-outs the circuit and the whole model differ by up to "
         f"{_share(gap['largest'])} ({gap['sets']} sets of its edges; 0% would be complete)."
@@ -48,7 +48,7 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
         if "H" not in part:
             lines.append(f"{part} reads {_and(into[part])}.")
             continue
-        look = found["looks"][part]
+        look = findings["looks"][part]
         sentence = f"{part} {look['how']}"
         if look["share"] is not None:
             sentence += f" ({look['share']:.0%} of all its attention)"
@@ -69,7 +69,7 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
     lines += [
         f"{method} took {step['steps']:.0f} steps: by half as many, the first edges of the ranking "
         f"hold at least {step['stability']:.0%} of what the first edges by all steps hold."
-        for method, step in found["steps"].items()
+        for method, step in findings["steps"].items()
     ]
     return lines
 

@@ -68,18 +68,18 @@ def kind_of_pair(row: Mapping[str, Any]) -> str | None:
     return None
 
 
-def blind_spots(found: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+def blind_spots(choice: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """The pairs of parts of which single effects say too little or too much.
 
     Args:
-        found: a table of ``pair_effects``, on the pairs of words that choose.
+        choice: a table of ``pair_effects``, on the pairs of words that choose.
         judged: a table of ``pair_effects``, on others, from which the numbers come.
 
     Returns:
         The rows of ``judged`` that are of the same kind in both tables, the largest interaction
         first, with one more column: kind ("redundancy", "conjunction" or "cancelling").
     """
-    kinds = [[kind_of_pair(row) for row in table.to_dict("records")] for table in (found, judged)]
+    kinds = [[kind_of_pair(row) for row in table.to_dict("records")] for table in (choice, judged)]
     same = [one if one == other else None for one, other in zip(*kinds, strict=True)]
     rows = judged.assign(kind=same)
     return rows[rows["kind"].notna()].sort_values(

@@ -30,10 +30,10 @@ MOST_SHARED = 8
 CHANCE_DRAWS = 100
 
 
-def f1(said: Bool[Tensor, "n *cells"], true: Bool[Tensor, "n *cells"]) -> Float[Tensor, "*cells"]:
-    """2 TP / (2 TP + FP + FN) over the first axis; 0 where nothing is true and nothing is said."""
-    both = (said & true).sum(dim=0)
-    return 2 * both / (said.sum(dim=0) + true.sum(dim=0)).clamp_min(1)
+def f1(guess: Bool[Tensor, "n *cells"], true: Bool[Tensor, "n *cells"]) -> Float[Tensor, "*cells"]:
+    """2 TP / (2 TP + FP + FN) over the first axis; 0 where nothing is true and none is guessed."""
+    both = (guess & true).sum(dim=0)
+    return 2 * both / (guess.sum(dim=0) + true.sum(dim=0)).clamp_min(1)
 
 
 @dataclass(frozen=True)
@@ -162,23 +162,23 @@ def absorption(
 
 
 def matched(
-    found: Float[Tensor, "found d"], wanted: Float[Tensor, "wanted d"]
+    latents: Float[Tensor, "latent d"], wanted: Float[Tensor, "wanted d"]
 ) -> Float[Tensor, " wanted"]:
     """The cosine of each wanted direction with the one that is matched to it.
 
     The matching is one to one, and has the largest sum (Hungarian; Kuhn 1955). A wanted direction
     without a partner has 0.
     """
-    cosines = normalize(wanted, dim=1) @ normalize(found, dim=1).T
+    cosines = normalize(wanted, dim=1) @ normalize(latents, dim=1).T
     row, column = linear_sum_assignment(cosines.double().numpy(), maximize=True)
     matches = torch.zeros(len(wanted))
     matches[torch.as_tensor(row)] = cosines[row, column].float()
     return matches
 
 
-def mcc(found: Float[Tensor, "found d"], wanted: Float[Tensor, "wanted d"]) -> float:
+def mcc(latents: Float[Tensor, "latent d"], wanted: Float[Tensor, "wanted d"]) -> float:
     """The mean cosine of known directions with the latents matched to them: 1 is perfect."""
-    return float(matched(found, wanted).mean())
+    return float(matched(latents, wanted).mean())
 
 
 def chance_mcc(wanted: Float[Tensor, "wanted d"], width: int, draws: int = CHANCE_DRAWS) -> float:

@@ -95,7 +95,7 @@ def attention_to_source(
 @torch.no_grad()
 def effects_of_source(
     model: HookedModel,
-    said: Said,
+    log_probabilities: Said,
     tokens: Int[Tensor, " pos"],
     donor: Int[Tensor, " some"],
     queries: Sequence[int],
@@ -106,7 +106,7 @@ def effects_of_source(
     """The loss of each target symbol if one place of the source says what it says in another word.
 
     Args:
-        said: log-probabilities of next tokens from the model's logits.
+        log_probabilities: log-probabilities of next tokens from the model's logits.
         tokens: one word, BOS first; what is left of a target symbol stays as it is.
         donor: another word, whose source is at least as long.
         queries: the position after which each target symbol comes.
@@ -140,6 +140,6 @@ def effects_of_source(
 
         after = model.run_with_hooks(copies, fwd_hooks=[(name, exchange) for name in hooks])
     at, which = torch.as_tensor(list(queries)), torch.as_tensor(list(right))
-    before = said(model(tokens[None]).double())[0, at, which]
-    changed = said(after.double())[:, at, which]  # [source, target]
+    before = log_probabilities(model(tokens[None]).double())[0, at, which]
+    changed = log_probabilities(after.double())[:, at, which]  # [source, target]
     return np.asarray((before - changed).T.cpu())

@@ -23,7 +23,7 @@ def predicted(
 
 
 def datamodel(
-    found: Float[np.ndarray, "training target"], kept: Bool[np.ndarray, "training line"]
+    outcomes: Float[np.ndarray, "training target"], kept: Bool[np.ndarray, "training line"]
 ) -> Float[np.ndarray, "training target"]:
     """The expectation for a training by ridge regression on the lines it had (Ilyas et al. 2022).
 
@@ -33,37 +33,37 @@ def datamodel(
     Its constant is left out. The mean of the other trainings is the lower, the higher those are
     that it says something about: this alone would make a negative correlation.
     """
-    signs, expected = np.where(kept, 1.0, -1.0), np.zeros_like(found)
+    signs, expected = np.where(kept, 1.0, -1.0), np.zeros_like(outcomes)
     for learnt, tests in KFold(FOLDS, shuffle=True, random_state=0).split(signs):
-        fitted = RidgeCV(STRENGTHS, alpha_per_target=True).fit(signs[learnt], found[learnt])
+        fitted = RidgeCV(STRENGTHS, alpha_per_target=True).fit(signs[learnt], outcomes[learnt])
         expected[tests] = signs[tests] @ fitted.coef_.T
     return expected
 
 
 def lds(
-    found: Float[np.ndarray, "training target"], expected: Float[np.ndarray, "training target"]
+    outcomes: Float[np.ndarray, "training target"], expected: Float[np.ndarray, "training target"]
 ) -> Float[np.ndarray, " target"]:
     """The linear datamodelling score of each target: Spearman's rank correlation, over trainings,
-    of what was found and what was expected (Park et al. 2023).
+    of the outcomes and what was expected (Park et al. 2023).
 
     0 where all of one side is alike: nothing was ordered.
     """
-    one, other = (_standardised(rankdata(values, axis=0)) for values in (found, expected))
+    one, other = (_standardised(rankdata(values, axis=0)) for values in (outcomes, expected))
     return (one * other).mean(axis=0)
 
 
 def lds_interval(
-    found: Float[np.ndarray, "training target"],
+    outcomes: Float[np.ndarray, "training target"],
     expected: Float[np.ndarray, "training target"],
     resamples: int = 500,
     seed: int = 0,
 ) -> tuple[float, float, float]:
     """The mean over targets of ``lds``, with a 95% percentile bootstrap interval over trainings."""
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(len(found), size=(resamples, len(found)))
-    means = [lds(found[rows], expected[rows]).mean() for rows in drawn]
+    drawn = rng.integers(len(outcomes), size=(resamples, len(outcomes)))
+    means = [lds(outcomes[rows], expected[rows]).mean() for rows in drawn]
     low, high = np.quantile(means, [0.025, 0.975])
-    return float(lds(found, expected).mean()), float(low), float(high)
+    return float(lds(outcomes, expected).mean()), float(low), float(high)
 
 
 def _standardised(values: Float[np.ndarray, "training target"]) -> np.ndarray:

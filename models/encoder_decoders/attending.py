@@ -64,14 +64,14 @@ class CrossBlock(Block):
     def read(
         self,
         x: Float[Tensor, "batch pos d_model"],
-        own: Relations,
+        within: Relations,
         source: Float[Tensor, "batch source d_model"],
         across: Relations,
     ) -> Float[Tensor, "batch pos d_model"]:
         """The stream after the block.
 
         Args:
-            own: which positions of the target may attend to which.
+            within: which positions of the target may attend to which.
             source: the encoder's last stream.
             across: which positions of the source may be attended to.
         """
@@ -79,7 +79,7 @@ class CrossBlock(Block):
         def cross(y: Tensor) -> Tensor:
             return self.cross_attn(y, across, self.cross_attn.keys_and_values(source, across))
 
-        x = self.hook_resid_mid(self.attended(self.hook_resid_pre(x), own))
+        x = self.hook_resid_mid(self.attended(self.hook_resid_pre(x), within))
         rest = self.ln_cross, self.ln_cross_post, self.dropout, self.residual
         x = residual(x, cross, self.hook_cross_attn_out, self.placement, *rest)
         if self.mlp is not None:

@@ -58,7 +58,7 @@ READ = (".json", ".safetensors", ".model", ".txt", ".jinja", ".tokenizer")
 T = TypeVar("T")
 
 
-def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
+def read(folder: Path, options: Asked, device: torch.device) -> Foreign:
     """A network of a folder.
 
     Raises:
@@ -74,14 +74,14 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
     config = _tried(folder, "config.json", lambda: AutoConfig.from_pretrained(str(folder), **safe))
     _check_kind(folder, config)
     size = config.get_text_config().vocab_size
-    tokenizer = _tokenizer(folder, asked.vocabulary, size)
+    tokenizer = _tokenizer(folder, options.vocabulary, size)
     setup = config
     if (folder / "generation_config.json").exists():
         name = "generation_config.json"
         setup = _tried(folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
-    begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, setup.bos_token_id)
-    end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, setup.eos_token_id)
-    symbols, ids = alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
+    begin = border(tokenizer, options.begin, "begin", tokenizer.bos_token_id, setup.bos_token_id)
+    end = border(tokenizer, options.end, "end", tokenizer.eos_token_id, setup.eos_token_id)
+    symbols, ids = alphabet(tokenizer, options.symbols, {begin[1], end[1]}, size)
     model = _weights(folder, config).to(device)
     tokens = _probe([begin[1], end[1], *ids], device)
     logits = _tried(folder, "the network", lambda: _causal(folder, model, tokens))
@@ -91,9 +91,9 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
             f"{folder} says something else through TransformerLens than through transformers: "
             f"{type(model).__name__} is not to be trusted there, choose another kind of network"
         )
-    room, reads = int(bridge.cfg.n_ctx) - 1, asked.reads or named_by(config)
+    room, reads = int(bridge.cfg.n_ctx) - 1, options.reads or named_by(config)
     network = Foreign(
-        *(bridge, symbols, ids, begin, end, room, asked.least, reads or "softmax"),
+        *(bridge, symbols, ids, begin, end, room, options.least, reads or "softmax"),
         *(device, config, _digest(folder)),
     )
     return network if reads else tried(network)

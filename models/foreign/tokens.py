@@ -53,14 +53,14 @@ def listed(names: Sequence[str], size: int) -> Any:
 
 
 def border(
-    tokenizer: Any, given: str | None, option: str, own: int | None, named: Any
+    tokenizer: Any, given: str | None, option: str, default: int | None, named: Any
 ) -> tuple[str, int]:
     """The token before or after a word: the one given; else the tokenizer's; else the one that the
     configuration names (the first, if it names several)."""
     if given is not None:
         return given, _token(tokenizer, given)
     first = named[0] if isinstance(named, list) and named else named
-    number = first if own is None else own
+    number = first if default is None else default
     token = None if number is None else tokenizer.convert_ids_to_tokens(number)
     if token is None:
         raise UserError(f"the folder names no {option} token: name one with --{option}")

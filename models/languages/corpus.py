@@ -261,7 +261,7 @@ class LabelledCorpus(Language):
     default_objective: str = "verdict"
     rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
     shape = ""
-    """What its file was taken for, in a sentence; "" for label, tab, words."""
+    """The shape that its file was taken for, in a sentence; "" for label, tab, words."""
 
     def __init__(
         self, name: str, labels: Sequence[str], words: Sequence[Word], rare: int = 0

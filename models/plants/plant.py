@@ -182,12 +182,12 @@ class AllWords:
 # -- on disk --------------------------------------------------------------------------------------
 
 
-def run_name(made: Plant, asked: Dials) -> str:
+def run_name(made: Plant, dials: Dials) -> str:
     """The name of the run's folder: program, dials that are not the default, seed."""
     turned = {
-        field.name: getattr(asked, field.name)
-        for field in fields(asked)
-        if getattr(asked, field.name) != field.default
+        field.name: getattr(dials, field.name)
+        for field in fields(dials)
+        if getattr(dials, field.name) != field.default
     }
     parts = [
         name if value is True else value if isinstance(value, str) else f"{name}-{value:g}"
@@ -196,13 +196,13 @@ def run_name(made: Plant, asked: Dials) -> str:
     return "-".join([made.program.name, "plant", *parts, f"s{made.seed}"])
 
 
-def in_words(made: Plant, asked: Dials) -> str:
+def in_words(made: Plant, dials: Dials) -> str:
     """A summary of the plant, with the dials that are weaker than was asked for."""
     config = made.model.config
     weaker = [
-        f"{name} is {getattr(made.dials, name):g}, not {getattr(asked, name):g}"
+        f"{name} is {getattr(made.dials, name):g}, not {getattr(dials, name):g}"
         for name in ("superposed", "noise")
-        if getattr(made.dials, name) != getattr(asked, name)
+        if getattr(made.dials, name) != getattr(dials, name)
     ]
     text = (
         f"Right on all {made.words:,} words of up to {made.program.longest} symbols; END's logit "

@@ -71,11 +71,11 @@ class Made(Variable, ABC):
     def reads(self) -> Sequence[Variable]: ...
 
     @abstractmethod
-    def at(self, known: Mapping[Variable, Values], seen: Bool[np.ndarray, "query key"]) -> Values:
+    def at(self, inputs: Mapping[Variable, Values], seen: Bool[np.ndarray, "query key"]) -> Values:
         """Its values at the positions of a word, exactly.
 
         Args:
-            known: the values of what it reads.
+            inputs: the values of what it reads.
             seen: which keys the mask lets each query see.
         """
 
@@ -103,16 +103,16 @@ class Select(Made):
     def reads(self) -> Sequence[Variable]:
         return tuple(dict.fromkeys(v for v in (self.values, self.keys, self.queries) if v))
 
-    def at(self, known: Mapping[Variable, Values], seen: np.ndarray) -> Values:
+    def at(self, inputs: Mapping[Variable, Values], seen: np.ndarray) -> Values:
         chosen = seen.astype(float)
         if self.keys is not None:
             assert self.queries is not None
             assert self.match is not None
-            keys, queries = known[self.keys], known[self.queries]
+            keys, queries = inputs[self.keys], inputs[self.queries]
             chosen = chosen * (queries @ self.match.T @ keys.T)
         total = chosen.sum(axis=1, keepdims=True)
         share = np.divide(chosen, total, out=np.zeros_like(chosen), where=total > 0)
-        return share @ (known[self.values] @ self.linear)
+        return share @ (inputs[self.values] @ self.linear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +131,10 @@ class Table(Made):
     def reads(self) -> Sequence[Variable]:
         return self.inputs
 
-    def at(self, known: Mapping[Variable, Values], seen: np.ndarray) -> Values:
+    def at(self, inputs: Mapping[Variable, Values], seen: np.ndarray) -> Values:
         total = np.zeros((len(seen), self.size))
         for values, out in self.rows.items():
-            flags = [known[v][:, value] for v, value in zip(self.inputs, values, strict=True)]
+            flags = [inputs[v][:, value] for v, value in zip(self.inputs, values, strict=True)]
             total += np.prod(flags, axis=0)[:, None] * np.asarray(out)
         return total
 
@@ -161,8 +161,8 @@ class Steps(Made):
     def reads(self) -> Sequence[Variable]:
         return tuple(self.weights)
 
-    def at(self, known: Mapping[Variable, Values], seen: np.ndarray) -> Values:
-        total = sum(known[variable] @ weight for variable, weight in self.weights.items())
+    def at(self, inputs: Mapping[Variable, Values], seen: np.ndarray) -> Values:
+        total = sum(inputs[variable] @ weight for variable, weight in self.weights.items())
         reached = total[:, None] >= np.asarray(self.thresholds)
         return self.start + reached @ self.out
 

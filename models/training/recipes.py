@@ -75,7 +75,7 @@ def recipes_of(language: str) -> list[str]:
 
 def recipe(
     language: str,
-    asked: ModelConfig = SHAPE,
+    model: ModelConfig = SHAPE,
     name: str = "plain",
     regex: str = "",
     symbols: str = "",
@@ -86,7 +86,7 @@ def recipe(
     expression or a grammar by its own name.
 
     Args:
-        asked: the model that the recipe is for. Only its architecture and mask matter, and for
+        model: the model that the recipe is for. Only its architecture and mask matter, and for
             "counting" also its heads and width. A rival gets about as many weights as the plain
             Transformer. An encoder gets learned positions, the objective "verdict", and 3000 steps:
             with one verdict a word it takes that long to learn positions. A feedforward network
@@ -104,26 +104,26 @@ def recipe(
         names = ", ".join(recipes_of(language))
         raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {names}")
     if name == "counting":
-        return _counting(language, asked)
+        return _counting(language, model)
     base = NEXT_SYMBOLS if language in LANGUAGES or regex or grammar else VERDICT
     base = PLAIN.get(language, base)
     if grammar:
         pairs = named(language, grammar=grammar).default_objective == PAIRS.objective
-    if pairs or (asked.family.two_sided and not language):
+    if pairs or (model.family.two_sided and not language):
         base = PAIRS
     base = replace(base, language=language, regex=regex, symbols=symbols, grammar=grammar)
-    if asked.family.two_sided and base.objective != PAIRS.objective:
+    if model.family.two_sided and base.objective != PAIRS.objective:
         raise UserError(
             f"{language} has no pairs, and an encoder-decoder is taught their targets: choose a "
-            f"language of pairs such as copy, or another architecture than {asked.architecture}"
+            f"language of pairs such as copy, or another architecture than {model.architecture}"
         )
-    if asked.family.two_sided and asked.family.attends:
-        return replace(base, model=replace(base.model, architecture=asked.architecture))
-    if asked.family.whole:
+    if model.family.two_sided and model.family.attends:
+        return replace(base, model=replace(base.model, architecture=model.architecture))
+    if model.family.whole:
         base = replace(base, objective="verdict", steps=3000)
-    if not asked.family.attends:
-        return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
-    if asked.sees_ahead:
+    if not model.family.attends:
+        return replace(base, model=ModelConfig(architecture=model.architecture, act_fn="relu"))
+    if model.sees_ahead:
         encoder = replace(SHAPE, mask="bidirectional", positions="learned")
         return replace(base, objective="verdict", steps=3000, model=encoder)
     return base

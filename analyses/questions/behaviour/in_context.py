@@ -134,10 +134,10 @@ def _rows(
             yield row | {"prompts": int(which.sum())}
 
 
-def accuracy(said: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
+def accuracy(probabilities: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
     """1 where the likeliest answer is the true one, a part of 1 where it is one of several."""
-    likeliest = said >= said.max(axis=1, keepdims=True) * (1 - 1e-9)
-    return likeliest[np.arange(len(said)), true] / likeliest.sum(axis=1)
+    likeliest = probabilities >= probabilities.max(axis=1, keepdims=True) * (1 - 1e-9)
+    return likeliest[np.arange(len(probabilities)), true] / likeliest.sum(axis=1)
 
 
 def _apart(

@@ -180,13 +180,13 @@ def said_of(
     return np.concatenate(parts)
 
 
-def sums(asked: Asked, said: np.ndarray) -> Float[np.ndarray, "word 4"]:
+def sums(sample: Asked, logprobs: np.ndarray) -> Float[np.ndarray, "word 4"]:
     """Sums over the positions of each word: entropy of the truth, KL(truth || model), the
     probability of tokens that the language forbids, and the number of positions."""
-    entropy, kl = entropy_and_kl(asked.truth, said)
-    forbidden = np.where(asked.allowed, 0.0, np.exp(said)).sum(axis=2)
+    entropy, kl = entropy_and_kl(sample.truth, logprobs)
+    forbidden = np.where(sample.allowed, 0.0, np.exp(logprobs)).sum(axis=2)
     terms = np.stack([entropy, kl, forbidden, np.ones_like(entropy)], axis=-1)
-    return np.where(asked.inside[..., None], terms, 0.0).sum(axis=1)
+    return np.where(sample.inside[..., None], terms, 0.0).sum(axis=1)
 
 
 def perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:

@@ -113,20 +113,20 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
 
 @torch.no_grad()
 def forced(
-    model: LanguageModel, objective: Objective, asked: Asked
+    model: LanguageModel, objective: Objective, sample: Asked
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after each true beginning of the target."""
-    tokens = torch.as_tensor(asked.words.tokens, device=model.device)
+    tokens = torch.as_tensor(sample.words.tokens, device=model.device)
     logprobs = objective.log_probabilities(model(tokens), model.vocabulary)
-    return logprobs[:, asked.source + 1 :].argmax(dim=-1).cpu().numpy()
+    return logprobs[:, sample.source + 1 :].argmax(dim=-1).cpu().numpy()
 
 
 def running(
-    model: LanguageModel, objective: Objective, asked: Asked
+    model: LanguageModel, objective: Objective, sample: Asked
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after what the model itself has made; END after its own end."""
-    begun = torch.as_tensor(asked.words.tokens[:, : asked.source + 2], device=model.device)
-    return greedy(model, objective, begun, asked.targets.shape[1])
+    begun = torch.as_tensor(sample.words.tokens[:, : sample.source + 2], device=model.device)
+    return greedy(model, objective, begun, sample.targets.shape[1])
 
 
 @torch.no_grad()

@@ -58,7 +58,7 @@ Rows = list[dict[str, object]]
 Panel = alt.LayerChart | alt.FacetChart
 
 
-def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
+def dictionaries(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
     """Table: one row per model, kind, width and measure. Columns: model ("trained", "untrained",
     "chance"), kind (of dictionary), width (latents that were asked for), latents (that it has),
     measure, value, low and high (95%, Student's over seeds; NaN where no seed changes it), seeds.
@@ -75,13 +75,13 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
         UserError: nothing is known of the site, or a kind cannot be trained there.
     """
     model = run.model()
-    if asked.site not in model.hook_dict:
-        raise unknown("site", asked.site, model.hook_dict)
-    kinds = asked.kinds or (SPARSE if asked.site.endswith("mlp_out") else SPARSE[:-1])
+    if options.site not in model.hook_dict:
+        raise unknown("site", options.site, model.hook_dict)
+    kinds = options.kinds or (SPARSE if options.site.endswith("mlp_out") else SPARSE[:-1])
     if "transcoder" in kinds:
-        reads_of(asked.site)
-    truth = _truth(run, model, asked)
-    rows, latents, best = _asked(run, model, asked, kinds, truth, progress)
+        reads_of(options.site)
+    truth = _truth(run, model, options)
+    rows, latents, best = _asked(run, model, options, kinds, truth, progress)
     table = as_table(rows)
     findings = plain({"features": latents, "told": best, "facts": truth.names})
     findings["positions"] = len(truth.score.word)

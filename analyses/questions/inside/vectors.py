@@ -219,11 +219,11 @@ def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def neighbours(language: ContextFreeLanguage, own: Vectors) -> Float[np.ndarray, " words"]:
+def neighbours(language: ContextFreeLanguage, embeddings: Vectors) -> Float[np.ndarray, " words"]:
     """Whether the nearest word has the same class, for each word that is not alone in its own."""
     return np.array(
         [
-            float(int(ranked(own, own[word], [word, *_unused(language)])[0]) in twins)
+            float(int(ranked(embeddings, embeddings[word], [word, *_unused(language)])[0]) in twins)
             for word, twins in twins_of(language).items()
             if len(twins) > 1
         ]
@@ -286,13 +286,13 @@ def _chart(table: pd.DataFrame) -> ChartType:
     return panel.facet(column=alt.Column("without:N", sort=ways, title="left out"))
 
 
-def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
+def map_of(language: ContextFreeLanguage, embeddings: Vectors) -> pd.DataFrame:
     """The two directions in which vectors of length 1 differ most (PCA).
 
     Returns:
         One row per word: word, classes, x, y.
     """
-    units = unit(own)
+    units = unit(embeddings)
     used = [i for i in range(len(units)) if i not in _unused(language)]
     centred = units - units[used].mean(axis=0)
     _, _, directions = np.linalg.svd(centred[used], full_matrices=False)
@@ -315,13 +315,13 @@ def map_chart(table: pd.DataFrame) -> ChartType:
 
 
 def nearest(
-    language: ContextFreeLanguage, own: Vectors, a: str, b: str, c: str, count: int = 6
+    language: ContextFreeLanguage, embeddings: Vectors, a: str, b: str, c: str, count: int = 6
 ) -> pd.DataFrame:
     """The words nearest to c + b - a, without the three: word, classes, cosine."""
     numbers, classes = _numbers_of(language), classes_of(language)
-    units = unit(own)
+    units = unit(embeddings)
     goal = unit(units[numbers[c]] + units[numbers[b]] - units[numbers[a]])
-    order = answer(own, numbers[a], numbers[b], numbers[c])
+    order = answer(embeddings, numbers[a], numbers[b], numbers[c])
     order = order[~np.isin(order, list(_unused(language)))][:count]
     words = [language.vocabulary.symbols[i] for i in order]
     return pd.DataFrame(

@@ -182,7 +182,7 @@ def _said(
     return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
 
 
-def decides(run: Run, found: Places) -> float:
+def decides(run: Run, places: Places) -> float:
     """The share of the places in which one of the symbols that are looked at decides.
 
     It decides if some other symbol could stand there, and another set of tokens might then follow
@@ -190,10 +190,10 @@ def decides(run: Run, found: Places) -> float:
     """
     language = run.language
     assert isinstance(language, FormalLanguage)
-    size, decided = len(language.vocabulary.symbols), np.zeros(len(found.at), dtype=bool)
-    for row, at in enumerate(found.at.tolist()):
-        prefix = found.words.ids[row, :at]
-        where = np.flatnonzero(found.keys[row]) - 1
+    size, decided = len(language.vocabulary.symbols), np.zeros(len(places.at), dtype=bool)
+    for row, at in enumerate(places.at.tolist()):
+        prefix = places.words.ids[row, :at]
+        where = np.flatnonzero(places.keys[row]) - 1
         changed = np.repeat(prefix[None], len(where) * size, axis=0)
         changed[np.arange(len(changed)), np.repeat(where, size)] = np.tile(
             np.arange(size) + FIRST_SYMBOL_ID, len(where)

@@ -156,7 +156,7 @@ def _metric(
         return closeness_at(model(source)[:, at], at, model.softmax)
 
 
-def _components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
+def _components_of(model: LanguageModel, names: Sequence[str] = ()) -> list[str]:
     """The components to patch: the stream or the states, what each part writes, and the heads.
 
     On a residual stream the end of a layer is the beginning of the next, so it is not patched
@@ -167,13 +167,13 @@ def _components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]
         UserError: the model does not have what was asked for.
     """
     has = [c for c in get_args(Component) if Site(c, 0, 0).hook in model.hook_dict]
-    for name in asked:
+    for name in names:
         if name not in has:
             raise UserError(f"this model has no {name}: choose from {', '.join(has)}")
     family = model.config.family
     ends = family.recurrent or family.whole
     usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or ends)]
-    return list(dict.fromkeys(asked)) or usual
+    return list(dict.fromkeys(names)) or usual
 
 
 def site_name(site: Mapping[str, Any]) -> str:

@@ -63,21 +63,21 @@ class Lines:
         return cls([language.vocabulary.decode(row[:n]) for row, n in rows], sample.labels)
 
 
-def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str, Any]:
+def described(dfa: DFA, induction: Found | None, symbols: Sequence[str]) -> dict[str, Any]:
     """An automaton in words, as an expression and as a table, with what the lines say of it."""
     return {
-        "rule": found.rule.text if found and found.rule else None,
-        "family": found.rule.family if found and found.rule else None,
-        "regex": regex(dfa, symbols) if found and len(dfa.states) <= WRITTEN else None,
+        "rule": induction.rule.text if induction and induction.rule else None,
+        "family": induction.rule.family if induction and induction.rule else None,
+        "regex": regex(dfa, symbols) if induction and len(dfa.states) <= WRITTEN else None,
         "dfa": as_data(dfa, symbols),
         "n_states": len(dfa.states),
-        "way": found.way if found else None,
-        "wrong": found.wrong if found else None,
-        "lines": found.lines if found else None,
-        "mistaken": found.mistaken if found else None,
-        "leftovers": asdict(found.leftovers) if found else None,
-        "bits": found.bits if found else None,
-        "bits_of_the_rule": found.written if found else None,
+        "way": induction.way if induction else None,
+        "wrong": induction.wrong if induction else None,
+        "lines": induction.lines if induction else None,
+        "mistaken": induction.mistaken if induction else None,
+        "leftovers": asdict(induction.leftovers) if induction else None,
+        "bits": induction.bits if induction else None,
+        "bits_of_the_rule": induction.written if induction else None,
     }
 
 
@@ -187,30 +187,30 @@ def gap(about: dict[str, Any]) -> float:
     return float(hypergeom(lines + held, wrong, held).sf(about["held_out_wrong"] - 1))
 
 
-def envelope_fields(found: Envelope) -> dict[str, Any]:
+def envelope_fields(envelope: Envelope) -> dict[str, Any]:
     """An envelope, JSON-able. Its equations are the weights of the symbols, then the constant."""
-    symbols = sorted(found.dfa.input_symbols)
+    symbols = sorted(envelope.dfa.input_symbols)
     return {
-        "dfa": as_data(canonical(found.dfa, symbols), symbols),
-        "equations": [[*equation.weights, equation.constant] for equation in found.constraints],
-        "name": found.name,
-        "shape": found.shape,
-        "constraints": found.said,
-        "inside": found.inside,
-        "outside": found.outside,
-        "asked": found.asked,
-        "obeying": found.obeying,
-        "holds": found.holds,
+        "dfa": as_data(canonical(envelope.dfa, symbols), symbols),
+        "equations": [[*equation.weights, equation.constant] for equation in envelope.constraints],
+        "name": envelope.name,
+        "shape": envelope.shape,
+        "constraints": envelope.said,
+        "inside": envelope.inside,
+        "outside": envelope.outside,
+        "asked": envelope.asked,
+        "obeying": envelope.obeying,
+        "holds": envelope.holds,
     }
 
 
-def counted(found: Envelope) -> str:
+def counted(envelope: Envelope) -> str:
     """The rule of a language that counts, in words."""
-    if not found.shape:
-        return f"has {found.said}"
-    name = f"is {found.name}: " if found.name else ""
+    if not envelope.shape:
+        return f"has {envelope.said}"
+    name = f"is {envelope.name}: " if envelope.name else ""
     verb = "of" if name else "is of"
-    return f"{name}{verb} the shape {found.shape}, with {found.said}"
+    return f"{name}{verb} the shape {envelope.shape}, with {envelope.said}"
 
 
 def rebuilt(kept: dict[str, Any], symbols: Sequence[str]) -> DFA:
@@ -243,31 +243,31 @@ def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
+def sentences(facts: dict[str, Any], max_states: int) -> dict[str, str]:
     """The answer in a sentence, and the evidence in others."""
     headline = "No reliable rule was found in the network."
-    if found["status"] == "counts":
-        headline, evidence = f"The network accepts a word if it {found['rule']}.", counting(found)
-    elif found["status"] == "none":
-        evidence = _why_not(found, max_states)
+    if facts["status"] == "counts":
+        headline, evidence = f"The network accepts a word if it {facts['rule']}.", counting(facts)
+    elif facts["status"] == "none":
+        evidence = _why_not(facts, max_states)
     else:
-        headline, evidence = rule_said(found), _rule_evidence(found)
-    if found["status"] != "none":
-        evidence = " ".join([evidence, *near_words(found["near_misses"])])
-    if found["status"] == "none" and (seen := found.get("envelope")):
+        headline, evidence = rule_said(facts), _rule_evidence(facts)
+    if facts["status"] != "none":
+        evidence = " ".join([evidence, *near_words(facts["near_misses"])])
+    if facts["status"] == "none" and (seen := facts.get("envelope")):
         evidence += f" Accepted words obey {seen['constraints']}, but this is not the whole rule: "
         evidence += f"of words of the same shape that obey, {seen['inside']:.1%} are accepted, and "
         evidence += f"of the others {seen['outside']:.1%} are rejected."
     return {"headline": headline, "evidence": evidence}
 
 
-def rule_said(found: dict[str, Any]) -> str:
+def rule_said(facts: dict[str, Any]) -> str:
     """The rule in words; or the automaton itself, where no family has words for it."""
-    if found["rule"]:
-        return f"The network accepts a word if it {found['rule']}."
-    where = "the regular expression" if found["regex"] else "the table of transitions"
+    if facts["rule"]:
+        return f"The network accepts a word if it {facts['rule']}."
+    where = "the regular expression" if facts["regex"] else "the table of transitions"
     return (
-        f"The network accepts a word if an automaton of {found['n_states']} states does: "
+        f"The network accepts a word if an automaton of {facts['n_states']} states does: "
         f"see {where}. The lab has no wording for it."
     )
 
@@ -348,9 +348,9 @@ def _short(word: list[str]) -> str:
     return " ".join(symbol if size == 1 else f"{symbol}^{size}" for symbol, size in runs)
 
 
-def counting(found: dict[str, Any]) -> str:
+def counting(facts: dict[str, Any]) -> str:
     """The evidence for a shape and equations."""
-    seen, grows = found["envelope"], found["states_by_length"]
+    seen, grows = facts["envelope"], facts["states_by_length"]
     return (
         f"No finite automaton fits: it grows with the words ({steps(grows)}). Of {seen['asked']} "
         f"fresh words and near misses, {seen['inside']:.1%} of those that obey are accepted, "

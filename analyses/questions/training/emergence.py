@@ -146,10 +146,10 @@ def _claims(answer: Answer) -> list[Claim]:
     facts, table = answer.findings, answer.table
     target = facts["main"].partition(" (")[0]
     early, late = table["step"].min(), table["step"].max()
-    own, last = (_best_at(table, step).set_index("target").loc[target] for step in (early, late))
+    best, last = (_best_at(table, step).set_index("target").loc[target] for step in (early, late))
     there = (table["step"] == early) & (table["target"] == target)
     same = table[there & (table["site"] == last["site"])].iloc[0]
-    first = max(own, same, key=lambda row: row["value"])
+    first = max(best, same, key=lambda row: row["value"])
     sides = (tuple(row[["value", "low", "high"]]) for row in (last, first))
     task, what = facts["curves"][facts["task"]], TASKS[facts["task"]]
     return [

@@ -84,29 +84,29 @@ def _influence(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
 
 
 def held_out_rows(
-    said: Float[np.ndarray, "training target"],
+    margins: Float[np.ndarray, "training target"],
     other: Float[np.ndarray, "training target"],
-    found: Found,
+    influences: Found,
     kept: Bool[np.ndarray, "training line"],
     seed: int,
 ) -> list[Row]:
     """The linear datamodelling score of each method, and of its controls.
 
     Args:
-        said: the targets' margins after the trainings on these lines.
+        margins: the targets' margins after the trainings on these lines.
         other: the margins with another seed.
     """
-    targets = said.shape[1]
-    expected = {key: predicted(matrix[:targets], kept) for key, matrix in found.items()}
-    expected[RETRAINED, DATAMODEL] = datamodel(said, kept)
+    targets = margins.shape[1]
+    expected = {key: predicted(matrix[:targets], kept) for key, matrix in influences.items()}
+    expected[RETRAINED, DATAMODEL] = datamodel(margins, kept)
     expected[RETRAINED, ANOTHER_SEED] = other
     rows: list[Row] = [
-        (HELD_OUT, model, method, LDS, *lds_interval(said, sums, seed=seed))
+        (HELD_OUT, model, method, LDS, *lds_interval(margins, sums, seed=seed))
         for (model, method), sums in expected.items()
     ]
     rng = np.random.default_rng([seed, 4])
     drawn = rng.standard_normal((RANDOM_DRAWS * targets, kept.shape[1]))
-    often = np.tile(said, RANDOM_DRAWS)
+    often = np.tile(margins, RANDOM_DRAWS)
     chance = lds_interval(often, predicted(drawn, kept), seed=seed)
     return [*rows, (HELD_OUT, RANDOM, RANDOM, LDS, *chance)]
 

@@ -23,17 +23,17 @@ def shares_of(run: Run, language: FormalLanguage) -> Float[np.ndarray, " longest
 
 
 def entropy_and_kl(
-    truth: Float[np.ndarray, "*any d_vocab"], said: Float[np.ndarray, "*any d_vocab"]
+    truth: Float[np.ndarray, "*any d_vocab"], logprobs: Float[np.ndarray, "*any d_vocab"]
 ) -> tuple[Float[np.ndarray, "*any"], Float[np.ndarray, "*any"]]:
     """The entropy of the truth and KL(truth || model) at each position, in nats.
 
     Args:
         truth: probabilities.
-        said: log-probabilities; -inf where the model says that a token cannot come.
+        logprobs: log-probabilities; -inf where the model says that a token cannot come.
     """
     entropy = -(truth * np.log(np.where(truth > 0, truth, 1.0))).sum(axis=-1)
     # Where the truth forbids what the model must not say at all, 0 times infinity is 0.
-    surprise = np.where(truth > 0, -said, 0.0)
+    surprise = np.where(truth > 0, -logprobs, 0.0)
     return entropy, (truth * surprise).sum(axis=-1) - entropy
 
 

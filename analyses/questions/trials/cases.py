@@ -56,22 +56,22 @@ class Drawn:
         return list(map(tuple, self.wanted.tolist()))
 
 
-def meant(found: Prefixes) -> Meaning:
+def meant(prefixes: Prefixes) -> Meaning:
     """Every value stands for itself."""
-    return tuple({value: value for value in np.unique(state).tolist()} for state in found.states.T)
+    return tuple({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
 
 
-def arbitrary(found: Prefixes, seed: int) -> Meaning:
+def arbitrary(prefixes: Prefixes, seed: int) -> Meaning:
     """The control: every value stands for another one, drawn at random."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 2])
-    orders = [rng.permutation(np.unique(column)).tolist() for column in found.states.T]
+    orders = [rng.permutation(np.unique(column)).tolist() for column in prefixes.states.T]
     return tuple(dict(zip(order, [*order[1:], *order[:1]], strict=True)) for order in orders)
 
 
 def drawn_cases(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    prefixes: Prefixes,
     among: Int[np.ndarray, " some"],
     change: Change,
     count: int,
@@ -87,27 +87,27 @@ def drawn_cases(
     if not len(among):
         return None
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    pairs = _pairs(found, among, TRIED * count, rng, meaning or meant(found), change == "here")
+    meaning = meaning or meant(prefixes)
+    pairs = _pairs(prefixes, among, TRIED * count, rng, meaning, change == "here")
     if change == "here":
-        valid = [state in found.behaviours for state in pairs.states]
-        pairs = pairs[np.array(valid)]
-        bases = map(tuple, found.states[pairs.base].tolist())
-        behaviours = [found.behaviours[state] for state in (*bases, *pairs.states)]
+        pairs = pairs[np.array([state in prefixes.behaviours for state in pairs.states])]
+        bases = map(tuple, prefixes.states[pairs.base].tolist())
+        behaviours = [prefixes.behaviours[state] for state in (*bases, *pairs.states)]
         pairs = pairs[_balanced(rng, np.reshape(behaviours, (2, -1)).T, count)]
         futures = [
-            Future((), found.allowed[None, found.states.tolist().index(list(state))])
+            Future((), prefixes.allowed[None, prefixes.states.tolist().index(list(state))])
             for state in pairs.states
         ]
     else:
-        valid = [state in found.futures for state in pairs.states]
-        pairs = pairs[np.array(valid) & (pairs.wanted != found.states[pairs.base]).any(axis=1)]
+        valid = [state in prefixes.futures for state in pairs.states]
+        pairs = pairs[np.array(valid) & (pairs.wanted != prefixes.states[pairs.base]).any(axis=1)]
         pairs = pairs[_balanced(rng, pairs.wanted, 4 * count)]
-        options = [found.futures[state] for state in pairs.states]
+        options = [prefixes.futures[state] for state in pairs.states]
         futures = [some[int(rng.integers(len(some)))] for some in options]
-        mask = _told(run, [found.words[i] for i in pairs.base], futures)
+        mask = _told(run, [prefixes.words[i] for i in pairs.base], futures)
         kept = np.flatnonzero(mask)[:count]
         pairs, futures = pairs[kept], [futures[i] for i in kept]
-    return _cases(run, model, found, pairs, futures, change) if len(pairs.base) else None
+    return _cases(run, model, prefixes, pairs, futures, change) if len(pairs.base) else None
 
 
 def _pairs(

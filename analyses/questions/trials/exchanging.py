@@ -46,7 +46,7 @@ def _changes_of(run: Run, prefixes: Prefixes) -> list[tuple[Change, ...]]:
 def interchange(
     run: Run,
     models: Mapping[str, LanguageModel],
-    found: Prefixes,
+    prefixes: Prefixes,
     pairs: int,
     rank: int,
     seed: int,
@@ -64,10 +64,10 @@ def interchange(
         No row where no prefix can be exchanged for another.
     """
     tables = []
-    for changes, name, method in planned(run, found, models):
+    for changes, name, method in planned(run, prefixes, models):
         model = models[name]
-        meaning = arbitrary(found, seed) if method == ARBITRARY else None
-        cases = _split_cases(run, model, found, changes, pairs, seed, meaning)
+        meaning = arbitrary(prefixes, seed) if method == ARBITRARY else None
+        cases = _split_cases(run, model, prefixes, changes, pairs, seed, meaning)
         labels = {hook: site for site, hook in exchange_sites(model, changes).items()}
         about = f"{name} model, {method}: {MEASURES[changes[0]]}"
         if cases is None:
@@ -78,7 +78,7 @@ def interchange(
             model,
             list(labels),
             *cases,
-            _ranks_of(rank, model, found, changes),
+            _ranks_of(rank, model, prefixes, changes),
             controls=name == "trained" and method == "DAS",
             seed=seed,
             report=partial(_told, progress, labels, about),
@@ -87,10 +87,10 @@ def interchange(
         tables.append(table.assign(model=name, site=table.pop("hook").map(labels)))
     if not tables:
         return pd.DataFrame()
-    table = _named(pd.concat(tables, ignore_index=True), found)
+    table = _named(pd.concat(tables, ignore_index=True), prefixes)
     there = table.loc[table["method"] == "DAS", "measure"]
     table = table[table["measure"].isin(there)]  # no control without what it controls
-    longer = _longer(run, models["trained"], found, table, pairs, seed)
+    longer = _longer(run, models["trained"], prefixes, table, pairs, seed)
     return pd.concat([table, longer], ignore_index=True)
 
 
@@ -101,12 +101,12 @@ def _told(
 
 
 def planned(
-    run: Run, found: Prefixes, models: Mapping[str, LanguageModel]
+    run: Run, prefixes: Prefixes, models: Mapping[str, LanguageModel]
 ) -> list[tuple[tuple[Change, ...], str, str]]:
     """The changes, the name of the model, and the method of every training."""
     return [
         (changes, name, method)
-        for changes in _changes_of(run, found)
+        for changes in _changes_of(run, prefixes)
         for name in models
         for method in ("DAS", ARBITRARY)
         if name == "trained" or method == "DAS"

@@ -33,7 +33,7 @@ MEASURES = {
 cast doubt."""
 
 
-def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | None:
+def exchanged(table: pd.DataFrame, prefixes: Prefixes | None) -> dict[str, Any] | None:
     """The results of every measure: what DAS chose and reaches, and what the controls reach.
 
     Keys: values, behaviours (how many different ones the variables and the next symbols have),
@@ -43,12 +43,12 @@ def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | N
     nothing was exchanged.
     """
     rows = table[table["experiment"] == "interchange"]
-    if found is None or rows.empty:
+    if prefixes is None or rows.empty:
         return None
     measures = {m: _of_measure(rows[rows["measure"] == m]) for m in rows["measure"].unique()}
     return {
-        "values": len(found.behaviours),
-        "behaviours": len(set(found.behaviours.values())),
+        "values": len(prefixes.behaviours),
+        "behaviours": len(set(prefixes.behaviours.values())),
         "width": int(rows.loc[rows["method"] == "whole activation", "amount"].iloc[0]),
         "measures": measures,
     }

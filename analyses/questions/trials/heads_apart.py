@@ -57,17 +57,17 @@ def apart(table: pd.DataFrame) -> dict[str, float]:
     return means
 
 
-def compared(found: dict[str, float]) -> dict[str, float]:
+def compared(numbers: dict[str, float]) -> dict[str, float]:
     """The numbers of ``apart`` that are compared over seeds: ``SPAN``, and the directions that two
     heads share in what they read (the mean of queries, keys and values) and in what they write.
 
     They are few, because each comparison more raises the p-value of all others.
     """
-    read = [found.get(f"{SHARED}, {side}", np.nan) for side in ("queries", "keys", "values")]
+    read = [numbers.get(f"{SHARED}, {side}", np.nan) for side in ("queries", "keys", "values")]
     values = [value for value in read if not np.isnan(value)]
-    rows = {SPAN: found.get(SPAN, np.nan)}
+    rows = {SPAN: numbers.get(SPAN, np.nan)}
     rows[f"{SHARED}, read"] = float(np.mean(values)) if values else np.nan
-    rows[f"{SHARED}, written"] = found.get(f"{SHARED}, outputs", np.nan)
+    rows[f"{SHARED}, written"] = numbers.get(f"{SHARED}, outputs", np.nan)
     return rows
 
 

@@ -34,7 +34,7 @@ DRAWS = 2  # of random directions
 def state_steering(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    prefixes: Prefixes,
     seed: int,
     progress: Callable[[str], None] = lambda site: None,
 ) -> pd.DataFrame:
@@ -42,15 +42,15 @@ def state_steering(
 
     The means are those of the prefixes that fit. A state without one is left out.
     """
-    fit, choose, score = found.parts(seed)
-    tokens, at = _read(run, model, found)
-    number = np.unique(found.states, axis=0, return_inverse=True)[1].reshape(-1)
+    fit, choose, score = prefixes.parts(seed)
+    tokens, at = _read(run, model, prefixes)
+    number = np.unique(prefixes.states, axis=0, return_inverse=True)[1].reshape(-1)
     tables = []
     for split, among, count in (("choose", choose, CHOOSE), ("score", score, SCORE)):
-        cases = drawn_cases(run, model, found, among, "here", count, seed)
+        cases = drawn_cases(run, model, prefixes, among, "here", count, seed)
         if cases is None:
             continue
-        bases, wanted = number[cases.units[:, 0]], _wanted(found, cases, number)
+        bases, wanted = number[cases.units[:, 0]], _wanted(prefixes, cases, number)
         valid = np.isin(bases, number[fit]) & np.isin(wanted, number[fit])
         if not valid.any():
             continue
@@ -74,7 +74,7 @@ def state_steering(
     if not tables:
         return pd.DataFrame()
     table = pd.concat(tables, ignore_index=True)
-    variable = ", ".join(found.variables)
+    variable = ", ".join(prefixes.variables)
     return table.assign(variable=variable, amount=1, measure="next symbols")
 
 
@@ -108,7 +108,7 @@ def _moved(
 def scrubbing(
     run: Run,
     model: LanguageModel,
-    found: Prefixes,
+    prefixes: Prefixes,
     seed: int,
     progress: Callable[[str], None] = lambda site: None,
 ) -> pd.DataFrame:
@@ -116,17 +116,17 @@ def scrubbing(
 
     Each set of next symbols has the same weight, however many prefixes have it.
     """
-    tokens, at = _read(run, model, found)
-    state = np.unique(found.states, axis=0, return_inverse=True)[1].reshape(-1)
-    behaviour = np.array([found.behaviours[tuple(s)] for s in found.states.tolist()])
-    variable = ", ".join(found.variables)
+    tokens, at = _read(run, model, prefixes)
+    state = np.unique(prefixes.states, axis=0, return_inverse=True)[1].reshape(-1)
+    behaviour = np.array([prefixes.behaviours[tuple(s)] for s in prefixes.states.tolist()])
+    variable = ", ".join(prefixes.variables)
     hypotheses = {
         SAME.format(variable): state,
         SAME.format("next symbols"): behaviour,
-        SAME.format("position"): found.lengths,
+        SAME.format("position"): prefixes.lengths,
         "arbitrary classes": np.random.default_rng([ANALYSIS_SEED, seed]).permutation(state),
     }
-    answers, target = answers_of(run), torch.as_tensor(found.allowed).float()
+    answers, target = answers_of(run), torch.as_tensor(prefixes.allowed).float()
 
     def loss(logits: Float[Tensor, "word d_vocab"]) -> Float[Tensor, " word"]:
         scores = logits[:, answers].cpu()

@@ -35,25 +35,25 @@ def _markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def settings(found: Table) -> str:
+def settings(table: Table) -> str:
     """A sweep's table: a row per language and setting, as `lab sweep` tells it."""
-    rows = pd.DataFrame(found.findings["settings"])
-    shown = readable(rows, found.by)
+    rows = pd.DataFrame(table.findings["settings"])
+    shown = readable(rows, table.by)
     for column in ("best", "mean"):
         shown[column] = [f"{100 * share:.1f}%" for share in shown[column]]
     return _markdown(shown)
 
 
-def values(found: Table) -> pd.DataFrame:
+def values(table: Table) -> pd.DataFrame:
     """The numbers by which a sweep's settings are compared: the table of ``measures.by_seed``."""
-    return by_seed(found.rows, found.by, Measure.model_validate(found.origin.arguments["compare"]))
+    return by_seed(table.rows, table.by, Measure.model_validate(table.origin.arguments["compare"]))
 
 
-def by_bands(found: Table) -> str:
+def by_bands(table: Table) -> str:
     """A sweep's bands: the share right of sizes up to so many windows, mean over seeds with the
     95% interval."""
     parts = []
-    for (name, setting), rows in values(found).groupby(["language", "setting"], sort=False):
+    for (name, setting), rows in values(table).groupby(["language", "setting"], sort=False):
         row = {"language": name, "setting": setting}
         for band, part in rows.groupby("band"):
             row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy(), shares=True))
@@ -68,31 +68,31 @@ def _so_many(right: pd.Series) -> str:
     return f"{right.sum()} of {len(right)} [{100 * low:.0f}%, {100 * high:.0f}%]"
 
 
-def reached(found: Table, windows: int) -> str:
+def reached(table: Table, windows: int) -> str:
     """The seeds of each setting of a sweep that are exact on all sizes tested up to so many
     windows: their number, with Wilson's 95% interval of the share."""
     lines = []
-    for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
+    for values_of, rows in table.rows.groupby(["language", *table.by], sort=False):
         near = rows[rows["length"] <= windows * rows["window"]]
         exact = near.groupby("seed")["exact"].min().eq(1)
-        line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
+        line = dict(zip(["language", *map(short, table.by)], map(str, values_of), strict=True))
         lines.append(line | {"seeds": _so_many(exact)})
     return _markdown(pd.DataFrame(lines))
 
 
-def further(found: Table, name: Name) -> str:
+def further(table: Table, name: Name) -> str:
     """One of a sweep's further measures, over seeds."""
-    return _markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
+    return _markdown(over_seeds.wide(pd.DataFrame(table.findings["measures"]), table.by)[name])
 
 
-def tests(found: Table) -> str:
+def tests(table: Table) -> str:
     """The best setting of each language of a sweep beside every other one."""
-    tables = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
+    tables = paired.versus(pd.DataFrame(table.findings["pairs"]).round(3))
     return "\n\n".join(f"{title}:\n\n{_markdown(rows)}" for title, rows in tables.items())
 
 
 def grid(
-    found: Table,
+    table: Table,
     down: str,
     across: str,
     value: str,
@@ -100,8 +100,8 @@ def grid(
     unit: str = "run",
 ) -> str:
     """Two factors of a table: the mean over units in each cell, with its 95% interval."""
-    rows, columns = (list(dict.fromkeys(found.rows[factor])) for factor in (down, across))
-    means = found.rows.groupby([down, across, unit])[value].mean().dropna()
+    rows, columns = (list(dict.fromkeys(table.rows[factor])) for factor in (down, across))
+    means = table.rows.groupby([down, across, unit])[value].mean().dropna()
     cells = {cell: part.to_numpy(dtype=float) for cell, part in means.groupby(level=[0, 1])}
     lines = []
     for row in rows:
@@ -118,7 +118,7 @@ def grid(
 
 
 def beside(
-    found: Table,
+    table: Table,
     columns: Mapping[str, Of],
     rows: Sequence[tuple[str, Of]],
     style: str = "plain",
@@ -134,24 +134,24 @@ def beside(
     Raises:
         UserError: a whole row has no number, or a cell more than one.
     """
-    tell, lines = found.differs if "corrected" in found.rows else found.told, []
+    tell, lines = table.differs if "corrected" in table.rows else table.told, []
     for row, of in rows:
         line = {" ": row}
         for column, about in columns.items():
             cell = {**about, **of}
-            there = np.all([found.rows[name] == value for name, value in cell.items()], axis=0)
+            there = np.all([table.rows[name] == value for name, value in cell.items()], axis=0)
             line[column] = tell(style, **cell) if there.any() else "-"
         if {*line.values()} == {row, "-"}:
-            raise UserError(f"{found.name} has no {row} ({of}): correct the template")
+            raise UserError(f"{table.name} has no {row} ({of}): correct the template")
         lines.append(line)
     return _markdown(pd.DataFrame(lines))
 
 
-def medians(found: Table, down: str, across: str, number: str) -> str:
+def medians(table: Table, down: str, across: str, number: str) -> str:
     """Two factors of a sweep, and a number that is missing where it is too large to have been seen:
     in each cell the median over all runs, and how many of them have the number."""
-    rows, columns = (list(dict.fromkeys(found.rows[factor])) for factor in (down, across))
-    runs, lines = found.rows.drop_duplicates("run"), []
+    rows, columns = (list(dict.fromkeys(table.rows[factor])) for factor in (down, across))
+    runs, lines = table.rows.drop_duplicates("run"), []
     for row in rows:
         line: dict[str, str] = {down: str(row)}
         for column in columns:
@@ -165,25 +165,25 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
     return _markdown(pd.DataFrame(lines))
 
 
-def recovered(found: Table, down: str, across: str) -> str:
+def recovered(table: Table, down: str, across: str) -> str:
     """Two factors of planted rules or of automata: in each cell how many came back exactly, with
     Wilson's 95% interval of the share."""
-    rows = found.rows
+    rows = table.rows
     exact = rows["exact"].eq(1) if "exact" in rows else rows["outcome"].eq("exact")
     came = exact.groupby([rows[down], rows[across]])
     lines = []
-    for row in dict.fromkeys(found.rows[down]):
+    for row in dict.fromkeys(table.rows[down]):
         line: dict[str, str] = {down: str(row)}
-        for column in dict.fromkeys(found.rows[across]):
+        for column in dict.fromkeys(table.rows[across]):
             line[str(column)] = _so_many(came.get_group((row, column)))
         lines.append(line)
     return _markdown(pd.DataFrame(lines))
 
 
-def smallest(found: Table, across: str, value: str, least: float) -> str:
+def smallest(table: Table, across: str, value: str, least: float) -> str:
     """The fewest parameters with which every seed of a sweep has so much of a value, and with which
     most seeds have, by language; "none" where no size tried has."""
-    runs = found.rows.groupby(["language", "run"], sort=False).agg(
+    runs = table.rows.groupby(["language", "run"], sort=False).agg(
         {across: "first", "parameters": "first", value: "mean"}
     )
     lines = []
@@ -220,11 +220,11 @@ def listed(rows: pd.DataFrame) -> str:
     return _markdown(shown)
 
 
-def laws(found: Table, size: Size) -> str:
+def laws(table: Table, size: Size) -> str:
     """The laws of a sweep with losses: a row per language, the power law of the loss above its
     entropy with the 95% interval of the exponent, and its AICc less that of the best rival."""
     rows = []
-    for name, fits in _fitted(found, size)[1].set_index("law").groupby("language", sort=False):
+    for name, fits in _fitted(table, size)[1].set_index("law").groupby("language", sort=False):
         power, rivals = fits.loc["power"], fits.drop(index="power")["worse"]
         ahead = power["worse"] - rivals.min()
         rows.append(
@@ -241,29 +241,29 @@ def laws(found: Table, size: Size) -> str:
 
 
 @lru_cache(maxsize=1)  # a page tells the same laws in sentences and in a table
-def _fitted(found: Table, size: Size) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _fitted(table: Table, size: Size) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The runs of a sweep with losses, and their laws."""
-    runs = scaling.of_table(found.rows, found.by, size)
+    runs = scaling.of_table(table.rows, table.by, size)
     return runs, scaling.laws(runs)
 
 
-def law_sentences(found: Table, size: Size) -> str:
+def law_sentences(table: Table, size: Size) -> str:
     """The sentences of ``lab show FOLDER scaling`` on a sweep with losses, a line per language."""
-    sentences = scaling.in_words(*_fitted(found, size), size)
+    sentences = scaling.in_words(*_fitted(table, size), size)
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 # -- pictures -------------------------------------------------------------------------------------
 
 
-def by_setting(found: Table) -> ChartType:
+def by_setting(table: Table) -> ChartType:
     """A sweep by setting, with bands if it has them."""
-    if found.origin.arguments["compare"]["bands"]:
-        return band_chart(values(found))
-    return chart(Answer(found.rows, "", {}, found.origin.arguments))
+    if table.origin.arguments["compare"]["bands"]:
+        return band_chart(values(table))
+    return chart(Answer(table.rows, "", {}, table.origin.arguments))
 
 
-def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) -> ChartType:
+def along(table: Table, number: str, place: str | None, by: Sequence[str] = ()) -> ChartType:
     """A number of each run by setting, or along a varied field: a panel per language.
 
     Args:
@@ -271,9 +271,9 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
         place: the field that goes along the horizontal axis; None puts the settings there.
         by: the columns that make a setting; by default those of the sweep.
     """
-    by = by or found.by
-    mean = found.rows.groupby("run")[number].mean()
-    rows = found.rows.drop_duplicates("run").assign(**{number: lambda t: t["run"].map(mean)})
+    by = by or table.by
+    mean = table.rows.groupby("run")[number].mean()
+    rows = table.rows.drop_duplicates("run").assign(**{number: lambda t: t["run"].map(mean)})
     rows["seed"] = rows["seed"] if "seed" in rows else rows["run"]
     further = number in MEANING
     title = MEANING.get(number, "words recognised" if number == "recognition" else short(number))
@@ -282,11 +282,11 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
     return side_by_side(panels(rows, by, number, title, place, censored, share))
 
 
-def recovery_picture(found: Table) -> ChartType:
+def recovery_picture(table: Table) -> ChartType:
     """The share of planted rules that came back exactly, by what was varied; a line per way."""
-    return recovery_chart(Answer(found.rows, "", {}, found.origin.arguments))
+    return recovery_chart(Answer(table.rows, "", {}, table.origin.arguments))
 
 
-def law_chart(found: Table, size: Size) -> ChartType:
+def law_chart(table: Table, size: Size) -> ChartType:
     """The loss above the entropy by size, with its power law; below exactness."""
-    return scaling.chart(scaling.of_table(found.rows, found.by, size), size)
+    return scaling.chart(scaling.of_table(table.rows, table.by, size), size)

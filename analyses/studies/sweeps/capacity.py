@@ -118,10 +118,10 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
     return rows[["language", *by, *columns, "tested", "smallest"]]
 
 
-def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
+def sentences(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """A sentence per language (and other setting): the smallest size that is enough, and how far it
     holds."""
-    return [_sentence(str(name), rows, by) for name, rows in found.groupby("of", sort=False)]
+    return [_sentence(str(name), rows, by) for name, rows in table.groupby("of", sort=False)]
 
 
 def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:

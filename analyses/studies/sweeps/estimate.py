@@ -34,7 +34,7 @@ STEPS = 3
 
 
 def estimated(
-    asked: Sweep, runs: Sequence[Planned], exam: Exam, progress: Progress = quiet
+    options: Sweep, runs: Sequence[Planned], exam: Exam, progress: Progress = quiet
 ) -> pd.DataFrame:
     """The cost of each setting of a sweep on this machine. One row per setting.
 
@@ -49,10 +49,10 @@ def estimated(
     for run in runs:
         settings.setdefault(replace(run.config, seed=0), []).append(run)
     parameters = {config: _parameters(config.model, _read_by(config)) for config in settings}
-    seconds = _seconds(list(settings), asked.device, progress)
+    seconds = _seconds(list(settings), options.device, progress)
     rows = []
     for config, members in settings.items():
-        done = sum(kept(asked.folder / run.name, exam) is not None for run in members)
+        done = sum(kept(options.folder / run.name, exam) is not None for run in members)
         hours = (len(members) - done) * config.steps * seconds[config] / 3600
         name = members[0].name.rpartition("-s")[0]
         row = {"setting": name, "language": config.language, "runs": len(members)}

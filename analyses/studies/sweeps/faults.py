@@ -15,18 +15,16 @@ DEPTH = {"variants": 2, "language": 2}
 """Tables that hold tables: how many parts of an error's place name one of the inner tables."""
 
 
-def told(
-    error: ErrorDetails, content: Mapping[str, Any], known: Mapping[str, Iterable[str]]
-) -> str:
+def told(error: ErrorDetails, content: Mapping[str, Any], keys: Mapping[str, Iterable[str]]) -> str:
     """One error in plain words: the field, what came, what was expected.
 
     Args:
         content: the whole file.
-        known: the keys that may be written, by table; "" is the top of the file.
+        keys: the keys that may be written, by table; "" is the top of the file.
     """
     place = [str(part) for part in error["loc"]]
     top, value = place[0], error["input"]
-    depth = DEPTH.get(top, int(top in known))
+    depth = DEPTH.get(top, int(top in keys))
     if len(place) <= depth:
         if top == "variants":
             return "variants are tables: write [[variants]] above each"
@@ -43,10 +41,10 @@ def told(
     else:
         where = f"in [{'.'.join(place[:depth])}]" if depth else ""
     if not where and error["type"] == "extra_forbidden":
-        for table in known:
-            if table and key in known[table]:
+        for table in keys:
+            if table and key in keys[table]:
                 return f"{key} stands at the top of the file: write it below [{table}]"
-    return _of_key(error, key, where, known[top if depth else ""])
+    return _of_key(error, key, where, keys[top if depth else ""])
 
 
 def _of_key(error: ErrorDetails, key: str, where: str, keys: Iterable[str]) -> str:

@@ -75,7 +75,7 @@ class Measure(BaseModel):
         return f"{WORDS[self.measure]}, mean over the bands of sizes beyond the training window"
 
 
-def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFrame:
+def by_seed(table: pd.DataFrame, by: Sequence[str], comparison: Measure) -> pd.DataFrame:
     """One row per language, setting, band and seed: the mean over the lengths of the band.
 
     Args:
@@ -88,12 +88,12 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
     """
     # Kept tables of older versions know no choice.
     table = table.assign(selected_to=table.get("selected_to", 0))
-    rows = table.assign(setting=settings_of(table, by), band=_bands(table, asked.bands))
+    rows = table.assign(setting=settings_of(table, by), band=_bands(table, comparison.bands))
     rows = rows.dropna(subset=["band"]).astype({"band": int})
     keys = ["language", "setting", "band"]
     records = []
     for name, of_language in rows.groupby("language", sort=False):
-        measure = asked.measure
+        measure = comparison.measure
         if measure != "recognition":
             runs = of_language.groupby(["setting", "seed"])[measure]
             measure = measure if bool(runs.count().gt(0).all()) else "recognition"

@@ -14,7 +14,7 @@ LEVEL = 0.05
 COLUMNS = ("language", "measure", "best", "other")
 
 
-def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFrame:
+def pairs(table: pd.DataFrame, by: Sequence[str], comparison: Measure) -> pd.DataFrame:
     """The best setting of each language beside every other one; empty if there is a single setting.
 
     Columns: language, measure, best, other, difference (by how much the best is ahead, in the
@@ -23,7 +23,7 @@ def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFram
     Holm's method for all pairs of the language's settings, since the seeds also choose which one is
     best).
     """
-    values = by_seed(table, by, asked)
+    values = by_seed(table, by, comparison)
     measure = values.groupby("language")["measure"].first()
     parts = []
     for name, grid in grids(values).items():
@@ -59,20 +59,20 @@ def _gap(row: pd.Series) -> str:
     return f"{row['difference']:{digits}}{ends}"
 
 
-def drawn(own: pd.DataFrame) -> pd.Series:
+def drawn(rows: pd.DataFrame) -> pd.Series:
     """A mask of the pairs of one language whose other setting is as good as the best."""
-    return own["difference"].abs() < 1e-9
+    return rows["difference"].abs() < 1e-9
 
 
-def told(own: pd.DataFrame) -> str:
+def told(rows: pd.DataFrame) -> str:
     """The lead of the best setting of one language, and the number of others that it is
     significantly ahead of. "" where no other one is behind."""
-    others = own[~drawn(own)]
+    others = rows[~drawn(rows)]
     if others.empty:
         return ""
     nearest = others.iloc[0]
     sentence = f"ahead of the nearest other setting, {nearest['other']}, by {_gap(nearest)}"
-    if nearest["pairs"] < _needed(own):
+    if nearest["pairs"] < _needed(rows):
         return sentence
     apart = int((others["corrected"] <= LEVEL).sum())
     sentence += f", corrected p = {nearest['corrected']:.2g}"
@@ -89,16 +89,16 @@ def _needed(tests: pd.DataFrame) -> int:
     return pairs_needed(_tests_of(tests), LEVEL)
 
 
-def how(tested: pd.DataFrame, asked: Measure) -> str:
+def how(tested: pd.DataFrame, comparison: Measure) -> str:
     """The comparison in words: the measure, the seeds and the test; "" without two settings."""
     if tested.empty:
         return ""
     largest = max((rows for _, rows in tested.groupby("language")), key=len)
     seeds = int(tested["pairs"].max())
-    words = f"Settings are compared by {asked.words}"
-    others = tested.loc[tested["measure"] != asked.measure, "language"].unique()
+    words = f"Settings are compared by {comparison.words}"
+    others = tested.loc[tested["measure"] != comparison.measure, "language"].unique()
     if len(others):
-        lack = "verdicts alone are taught" if asked.measure == "exact" else "it is not known"
+        lack = "verdicts alone are taught" if comparison.measure == "exact" else "it is not known"
         words += f" (by words recognised on {', '.join(others)}, where {lack})"
     if seeds < 2:
         return f"{words}. One seed tests nothing: the order of the settings may be chance."

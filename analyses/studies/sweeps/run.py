@@ -54,7 +54,7 @@ COLUMNS = (
 )
 
 
-def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
+def sweep(options: Sweep, progress: Progress = quiet) -> Answer:
     """Trains and judges the runs of a sweep. One row per run and length.
 
     Columns: run (its folder), language, seed, variant (where the file has some), a column per
@@ -68,16 +68,16 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         UserError: something is wrong with the file, and nothing was written; the folder holds other
             runs of these names.
     """
-    path, device = find(asked.file), asked.device
-    file, runs, skipped = planned(asked)
-    rows = {run.name: _known(asked.folder / run.name, file.exam, file.further) for run in runs}
+    path, device = find(options.file), options.device
+    file, runs, skipped = planned(options)
+    rows = {run.name: _known(options.folder / run.name, file.exam, file.further) for run in runs}
     todo = [run for run in runs if rows[run.name] is None]
     jobs = {
         group[0].name: (
-            *(asked.folder, {run.name: run.config for run in group}),
+            *(options.folder, {run.name: run.config for run in group}),
             *(file.exam, device, file.further),
         )
-        for group in groups(todo, AT_ONCE if on_gpu(asked) else 1)
+        for group in groups(todo, AT_ONCE if on_gpu(options) else 1)
     }
     progress(len(runs) - len(todo), len(runs), path.stem)
     failed: dict[str, str] = {}
@@ -89,7 +89,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         "compare": file.measure.model_dump(),
         "measures": file.further,
     }
-    arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
+    arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": options.steps}
 
     def interim() -> Answer:
         """The answer so far, kept."""
@@ -103,12 +103,12 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         if left := len(runs) - len(tried):
             sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
         details |= {"left": left, "failed": len(failed), "left_out": left_out, "diverged": diverged}
-        return keep(asked.folder, Answer(table, sentence, details, arguments))
+        return keep(options.folder, Answer(table, sentence, details, arguments))
 
     grown = Paced(interim)
     # The folder is there before any worker looks for it. If none comes to work, it goes again.
-    with making(asked.folder):
-        for name, answer in collected(complete, jobs, asked.workers, asked.scheduler):
+    with making(options.folder):
+        for name, answer in collected(complete, jobs, options.workers, options.scheduler):
             tried |= jobs[name][1].keys()
             if isinstance(answer, Failed):
                 failed |= dict.fromkeys(jobs[name][1], answer.reason)
@@ -125,12 +125,12 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     return interim()
 
 
-def planned(asked: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
+def planned(options: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
     """The file as it was asked for, its runs, and what is skipped, with the reason. Raises
     UserError as ``sweep``."""
-    file = read(find(asked.file)).narrowed(asked.languages, asked.seeds, asked.steps)
+    file = read(find(options.file)).narrowed(options.languages, options.seeds, options.steps)
     runs, skipped = plan(file)
-    _refuse_others(asked.folder, runs)
+    _refuse_others(options.folder, runs)
     return file, runs, skipped
 
 
@@ -148,11 +148,11 @@ class Paced:
             self._next = ended + max(EVERY, 9 * (ended - began))
 
 
-def on_gpu(asked: Sweep) -> bool:
+def on_gpu(options: Sweep) -> bool:
     """Do the workers of a sweep have a GPU, as far as this process can know?"""
-    if asked.scheduler is not None:
-        return asked.device == "cuda"
-    return choose_device(asked.device).type == "cuda"
+    if options.scheduler is not None:
+        return options.device == "cuda"
+    return choose_device(options.device).type == "cuda"
 
 
 def keep(out: Path, result: Answer) -> Answer:

@@ -85,7 +85,7 @@ def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def findings(
     table: pd.DataFrame,
     by: Sequence[str],
-    asked: Measure,
+    comparison: Measure,
     further: Sequence[Name] = (),
     diverged: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[str, dict[str, Any]]:
@@ -97,8 +97,8 @@ def findings(
         "measures" and "capacity" if the sweep has them.
     """
     lost = pd.DataFrame(diverged)
-    short, values = summary(table, by, lost), by_seed(table, by, asked)
-    tested = paired.pairs(table, by, asked)
+    short, values = summary(table, by, lost), by_seed(table, by, comparison)
+    tested = paired.pairs(table, by, comparison)
     shares = set(values.loc[values["measure"].isin(WORDS), "language"])
     texts = [
         _sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
@@ -106,9 +106,9 @@ def findings(
         else _number_sentence(name, grid, tested[tested["language"] == name])
         for name, grid in grids(values).items()
     ]
-    how = paired.how(tested, asked)
+    how = paired.how(tested, comparison)
     tables = {"settings": short, "pairs": tested}
-    if asked.bands:
+    if comparison.bands:
         tables["bands"] = bands.summary(values)
     if further:
         tables["measures"] = over_seeds(table, by, further, lost)

@@ -41,27 +41,27 @@ def show() -> None:
     downloads("discovery", result, lambda: figure)
 
 
-def metrics(found: Mapping[str, Any]) -> None:
+def metrics(findings: Mapping[str, Any]) -> None:
     """The numbers of how far the automaton holds; nothing where the language counts."""
-    if _counts(found):
+    if _counts(findings):
         return
     facts = {
-        "States": str(found["n_states"]),
-        "Agrees on fresh words": share(found["agreement"]),
-        "Agrees at other lengths": share(found["agreement_other_lengths"]),
-        "Held-out labels right": share(found["agreement_truth"]),
+        "States": str(findings["n_states"]),
+        "Agrees on fresh words": share(findings["agreement"]),
+        "Agrees at other lengths": share(findings["agreement_other_lengths"]),
+        "Held-out labels right": share(findings["agreement_truth"]),
     }
-    if found["agreement_truth_beyond"] is not None:
-        facts["Right beyond the window"] = share(found["agreement_truth_beyond"])
+    if findings["agreement_truth_beyond"] is not None:
+        facts["Right beyond the window"] = share(findings["agreement_truth_beyond"])
     with st.container(horizontal=True, gap="large"):
         for label, value in facts.items():
             st.metric(text(label), text(value), width="content")
 
 
-def expression(found: Mapping[str, Any]) -> None:
+def expression(findings: Mapping[str, Any]) -> None:
     """The automaton as a regular expression, where it is small enough."""
-    if found["regex"] and not _counts(found):
-        st.code(found["regex"], language=None, wrap_lines=True)
+    if findings["regex"] and not _counts(findings):
+        st.code(findings["regex"], language=None, wrap_lines=True)
 
 
 def _counts(about: Mapping[str, Any]) -> bool:
@@ -92,10 +92,10 @@ def _bits(about: Mapping[str, Any]) -> None:
     )
 
 
-def details(found: Mapping[str, Any]) -> None:
+def details(facts: Mapping[str, Any]) -> None:
     """The equations of a language that counts, the lengths, and the heads."""
-    if "envelope" in found:
-        seen = found["envelope"]
+    if "envelope" in facts:
+        seen = facts["envelope"]
         st.header("Beyond regular languages", divider="gray")
         st.markdown(
             f"Accepted words have the shape {code(seen['shape'] or 'any')}, and obey "
@@ -103,20 +103,20 @@ def details(found: Mapping[str, Any]) -> None:
             f"Of {seen['asked']:d} fresh words and near misses, {seen['inside']:.1%} of those that "
             f"obey are accepted, and {seen['outside']:.1%} of the others are rejected."
         )
-        grows = found.get("states_by_length", {}).items()
+        grows = facts.get("states_by_length", {}).items()
         if grows:
             st.dataframe(
                 pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
                 hide_index=True,
                 width="content",
             )
-    if _counts(found):
+    if _counts(facts):
         return
-    _bits(found)
-    if len(found["by_length"]) > 1:
+    _bits(facts)
+    if len(facts["by_length"]) > 1:
         st.header("By length", divider="gray")
-        picture(length_chart(found), "Held-out lines that rule and network get right, by length.")
-    if found["heads"]:
+        picture(length_chart(facts), "Held-out lines that rule and network get right, by length.")
+    if facts["heads"]:
         st.header("Where in the network is the rule?", divider="gray")
-        picture(heads_chart(found), "What each head carries of each transition of the automaton.")
+        picture(heads_chart(facts), "What each head carries of each transition of the automaton.")
         reading("rule of run: details")

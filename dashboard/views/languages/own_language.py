@@ -91,18 +91,18 @@ def draw(config: TrainConfig) -> None:
         st.code(str(next(target.trees(word))), language=None, wrap_lines=True)
 
 
-def words_of(known: FormalLanguage, label: bool) -> list[Word]:
+def words_of(target: FormalLanguage, label: bool) -> list[Word]:
     """A few short words in the language or just outside it, the shortest first."""
     rng = np.random.default_rng(0)
-    lengths = [length for length in SHORT if known.has(length, label)]
+    lengths = [length for length in SHORT if target.has(length, label)]
     if not lengths:
-        lengths = [n for n in range(SHORT.stop, LONGEST) if known.has(n, label)][:1]
-    words = known.sample(rng, 8 * SHOWN, lengths, label).words
+        lengths = [n for n in range(SHORT.stop, LONGEST) if target.has(n, label)][:1]
+    words = target.sample(rng, 8 * SHOWN, lengths, label).words
     if not label:
         with suppress(LookupError):  # no length has a member beside a word outside
-            words = known.sample(rng, 8 * SHOWN, lengths, label, hard=True).words
+            words = target.sample(rng, 8 * SHOWN, lengths, label, hard=True).words
     pool = {
-        known.vocabulary.decode(ids[:length])
+        target.vocabulary.decode(ids[:length])
         for ids, length in zip(words.ids, words.lengths, strict=True)
     }
     return sorted(sorted(pool, key=lambda word: (len(word), word))[:SHOWN], key=len)

@@ -219,15 +219,15 @@ class Beam:
         self.kept: dict[bytes, Fit] = {}
         self.alike: dict[tuple[bytes, str], Fit] = {}
 
-    def grown(self, known: Sequence[Fit]) -> Fit:
+    def grown(self, fits: Sequence[Fit]) -> Fit:
         """The formula with the shortest code.
 
         Args:
-            known: formulas to go on with.
+            fits: formulas to go on with.
         """
         for formula in self.single:
             self._keep(formula, 2 * self.tried[formula.literals[0].family])
-        for fit in known:
+        for fit in fits:
             self._keep(fit.formula, fit.tried)
         verdicts = np.array([one.fits for one in self.single], dtype=np.float32)
         best = self._shortest(len(self.single) if len(self.single) <= 2 * CHOSEN else BEAM)

@@ -236,11 +236,11 @@ class InContext(DrawnLanguage):
         rule = linear_sum_assignment(fits, maximize=True)[1]
         near = [*word[:-2], BORDER, word[-1]]
         for x, y in pairs:
-            known = [letters[x]] if 0 <= letters[x] < size else []
+            candidates = [letters[x]] if 0 <= letters[x] < size else []
             if 0 <= labels[y] < size:
-                known.append(int(np.argmax(rule == labels[y])))
-            known = known or list(range(size))
-            letter = known[0 if rng is None else rng.integers(len(known))]
+                candidates.append(int(np.argmax(rule == labels[y])))
+            candidates = candidates or list(range(size))
+            letter = candidates[0 if rng is None else rng.integers(len(candidates))]
             near[x], near[y] = self.letters[letter], self.answers[rule[letter]]
         return tuple(near)
 

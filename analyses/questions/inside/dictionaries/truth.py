@@ -88,11 +88,11 @@ class Truth:
 
 
 def halves_of(
-    run: Run, words: Words, known: Bool[np.ndarray, "word pos"], seed: int
+    run: Run, words: Words, mask: Bool[np.ndarray, "word pos"], seed: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """The positions of both halves of the words. Of each prefix one occurrence is taken, so that
     no position is in both halves."""
-    once = known & one_of_each(words, not run.config.model.causal, seed)
+    once = mask & one_of_each(words, not run.config.model.causal, seed)
     rng = np.random.default_rng(seed)
     first = rng.permutation(len(words)) % 2 == 0
     halves = []

@@ -37,26 +37,26 @@ def can_be_turned(run: Run) -> bool:
     return run.objective.verdict_alone
 
 
-def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> list[Row]:
+def turned_rows(run: Run, options: Influence, words: Words, told: Progress) -> list[Row]:
     """A share of the labels is turned around, and the run is trained once more. Who finds them?"""
     lines = lines_of(run)
-    heard, labels = said_and_meant(lines, run.language)
-    count = max(1, round(asked.culprits * len(lines)))
-    turned = np.zeros(len(lines), dtype=bool)
-    turned[np.random.default_rng([asked.seed, 2]).permutation(len(lines))[:count]] = True
-    training = _trained_on(run, asked, with_labels(heard, labels ^ turned, run.language.vocabulary))
+    text, labels = said_and_meant(lines, run.language)
+    count = max(1, round(options.culprits * len(lines)))
+    flips = np.zeros(len(lines), dtype=bool)
+    flips[np.random.default_rng([options.seed, 2]).permutation(len(lines))[:count]] = True
+    training = _trained_on(run, options, with_labels(text, labels ^ flips, run.language.vocabulary))
     influences = training.influences(lambda model: margins_of_each(run, model, words), told)
     rows = []
     for (model, method), influence in influences.items():
         named = {ITSELF: np.diag(influence[len(words) :]), HARM: -influence[: len(words)].mean(0)}
         rows += [
-            (TURNED, model, method, measure, precision_at(scores, turned, count), NONE, NONE)
+            (TURNED, model, method, measure, precision_at(scores, flips, count), NONE, NONE)
             for measure, scores in named.items()
             if (method, measure) != (COSINE, ITSELF)  # that of a line with itself is 1
         ]
     with torch.no_grad():
         lost = losses(run, training.models[-1], training.lines).numpy()
-    shown = (TURNED, "trained", LOSS, ITSELF, precision_at(lost, turned, count), NONE, NONE)
+    shown = (TURNED, "trained", LOSS, ITSELF, precision_at(lost, flips, count), NONE, NONE)
     return [*rows, shown, (TURNED, RANDOM, RANDOM, ITSELF, count / len(lines), NONE, NONE)]
 
 
@@ -70,7 +70,7 @@ def _trained_on(run: Run, options: Influence, lines: Words) -> Training:
 
 def shortcut_rows(
     run: Run,
-    asked: Influence,
+    options: Influence,
     shortcut: Shortcut,
     told: Progress,
     trained: Callable[[str], None],
@@ -83,14 +83,14 @@ def shortcut_rows(
         trained: called after each further training.
     """
     culprits = shortcut.culprits
-    count, rng = int(culprits.sum()), np.random.default_rng([asked.seed, 3])
-    training = _trained_on(run, asked, shortcut.lines)
+    count, rng = int(culprits.sum()), np.random.default_rng([options.seed, 3])
+    training = _trained_on(run, options, shortcut.lines)
     influences = training.influences(lambda model: iter([shortcut.reliance(run, model)]), told)
     named = {key: matrix[0] for key, matrix in influences.items()}
     drawn = [rng.random(len(culprits)) for _ in range(DRAWS)]
     scores = [*named.values(), culprits.astype(float), *drawn]
     left = np.stack([~_first(row, count) for row in scores] + [np.ones_like(culprits)])
-    leans = reliance_after(run, asked, left, trained)
+    leans = reliance_after(run, options, left, trained)
     rows: list[Row] = []
     for (model, method), score, reliance in zip(named, named.values(), leans, strict=False):
         right = precision_at(score, culprits, count)

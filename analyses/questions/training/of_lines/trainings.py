@@ -29,7 +29,7 @@ def halves(lines: int, count: int, seed: int) -> Bool[np.ndarray, "training line
 
 def margins_after(
     run: Run,
-    asked: Influence,
+    options: Influence,
     kept: Bool[np.ndarray, "training line"],
     told: Callable[[str], None],
     seed: int | None = None,
@@ -42,17 +42,17 @@ def margins_after(
         told: called after each training with what it was.
         seed: seed of other first weights and another order; by default the run's own.
     """
-    return np.stack(_after(_margins, run, asked, kept, told, (asked.targets, seed)))
+    return np.stack(_after(_margins, run, options, kept, told, (options.targets, seed)))
 
 
 def reliance_after(
     run: Run,
-    asked: Influence,
+    options: Influence,
     kept: Bool[np.ndarray, "training line"],
     told: Callable[[str], None],
 ) -> Float[np.ndarray, " training"]:
     """The reliance on a shortcut that is planted in the lines; else like ``margins_after``."""
-    return np.array(_after(_reliance, run, asked, kept, told, (asked.culprits, asked.seed)))
+    return np.array(_after(_reliance, run, options, kept, told, (options.culprits, options.seed)))
 
 
 def _after(
