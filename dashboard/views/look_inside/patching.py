@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 import torch
 
 from analyses.answers import Answer
 from analyses.options.parts import Patching
-from analyses.questions.parts.patching import METRICS, chart, charts, said_chart, site_name
+from analyses.questions.parts.patching import (
+    METRICS,
+    chart,
+    charts,
+    next_tokens,
+    said_chart,
+    site_name,
+)
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import chips, chooses, explain_errors, judged, picture, reading, seeds_of
@@ -127,21 +133,7 @@ def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataF
             "patched from": model(source)[0],
         }
         at = int(model.verdict_positions(torch.tensor([len(into)])))
-    tokens = run.objective.tokens(vocabulary)
-    ids = [vocabulary.ids[token] for token in tokens]
-    positions = [at] if run.config.model.sees_ahead else range(len(into) + 1)
-    places = [f"{p} {('<bos>', *into)[p]}" for p in positions]
-    tables = [
-        pd.DataFrame(
-            {
-                "run": name,
-                "place": np.repeat(places, len(ids)),
-                "token": np.tile(tokens, len(places)),
-                "probability": run.objective.probabilities(values[list(positions)])[:, ids]
-                .flatten()
-                .numpy(),
-            }
-        )
-        for name, values in logits.items()
-    ]
-    return pd.concat(tables), [float(values[at, END_ID]) for values in logits.values()]
+    prefixes = [at] if run.config.model.sees_ahead else list(range(len(into) + 1))
+    read = {name: values[prefixes] for name, values in logits.items()}
+    table = next_tokens(run, into, read, prefixes)
+    return table, [float(values[at, END_ID]) for values in logits.values()]
