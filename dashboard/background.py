@@ -24,7 +24,7 @@ KEPT = 64
 """Ended jobs that are kept in memory."""
 
 
-class StoppedError(Exception):
+class _StoppedError(Exception):
     """The reader stopped the work, or left its page."""
 
 
@@ -58,7 +58,7 @@ class _Job(Generic[T]):
     def _report(self, done: int, total: int, what: str) -> None:
         left = not self._lasting and time.monotonic() - self._watched > LEFT
         if self._stop or left:
-            raise StoppedError
+            raise _StoppedError
         self.share, self.what = min(done / total, 1.0), what
 
     @property
@@ -139,7 +139,7 @@ def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks
     if job is None or not job.running:
         place = st.empty()
         if not place.button(text(label), key=f"offer {key}", **looks):
-            if job is not None and not (job.error is None or isinstance(job.error, StoppedError)):
+            if job is not None and not (job.error is None or isinstance(job.error, _StoppedError)):
                 raise job.error
             return
         place.empty()
@@ -164,7 +164,7 @@ def at_once(key: Hashable, work: Callable[[Progress], T]) -> T | None:
             job.wait(AT_ONCE)
     if job.running:
         _watch(job)
-    elif isinstance(job.error, StoppedError):
+    elif isinstance(job.error, _StoppedError):
         st.info("This was stopped before it was done.")
         st.button("Compute it", on_click=JOBS.forget, args=(key,), key=f"again {key}")
     elif job.error is not None:

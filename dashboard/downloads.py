@@ -19,9 +19,8 @@ from analyses.rendering import render
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from dashboard import controls
-from dashboard.markup import code, text
+from dashboard.markup import text
 from dashboard.selection import current_run
-from models.errors import lab
 from models.runs.run import Run
 
 
@@ -64,20 +63,6 @@ def downloads(
             st.markdown("**The code that makes this picture**")
             st.code(python_of(run, name, result.arguments), language="python")
             st.code(command_of(run, name, result.arguments), language="bash")
-
-
-def in_the_terminal(name: str, several: bool = False, **options: object) -> None:
-    """The command that asks the same of the run that is drawn.
-
-    Args:
-        name: the command's name.
-        several: it takes several runs.
-        options: the options that are not the command's default.
-    """
-    run = current_run()
-    typed = lab(name, run.path, **options, step=run.seen_at)
-    more = ", which takes several runs too" if several else ""
-    st.caption(f"The same on a command line{more}: {code(typed)}")
 
 
 def report_button(run: Run) -> None:

@@ -103,13 +103,6 @@ def link_to(address: str, label: str, **query: str) -> None:
         st.page_link(links[address], label=text(label), query_params={**kept, **query})
 
 
-def go_to(address: str) -> None:
-    """Draws another page instead, with the same link."""
-    links = st.session_state.get(LINKS, {})
-    if address in links:
-        st.switch_page(links[address], query_params=dict(st.query_params))
-
-
 LECTURE = "lecture"
 """Set while the pages are a lecture, in the session and in the link."""
 LINKS = "pages"
@@ -122,9 +115,9 @@ def _written(file: str) -> Mapping[str, str]:
 
 
 def _filled(words: str, values: Mapping[str, object]) -> str:
-    """The words, with values in the place of the names in braces."""
+    """The words, with values in the place of the names in braces; as code between backticks."""
     for name, value in values.items():
-        words = words.replace(f"{{{name}}}", text(value))
+        words = words.replace(f"`{{{name}}}`", code(value)).replace(f"{{{name}}}", text(value))
     return words
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -208,6 +208,17 @@ def _of_weights(run: Run) -> tuple[str, str]:
     return str(run.path), run.model_hash()
 
 
+def of_model(compute: Callable[Concatenate[Any, Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+    """The same function of a run alone, on its model; it computes each result once for all tabs."""
+
+    def computed(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with model_of(run) as model:
+            return compute(model, run, *args, **kwargs)
+
+    computed.__qualname__ = f"{compute.__module__}.{compute.__qualname__}"  # Streamlit's key
+    return once(show_spinner="Computing ...")(computed)
+
+
 def has_model(run: Run) -> bool:
     """Is there a checkpoint to look into? If not, the page says so."""
     if run.steps():
@@ -293,6 +304,22 @@ def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> W
     with suppress(UserError):
         return drawn(run, n)
     return ()
+
+
+def short_word(run: Run, drawn: str) -> Word:
+    """The word that the reader types, of which something is drawn.
+
+    Raises:
+        UserError: it is too long for that, or has an unknown symbol.
+    """
+    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
+    if len(word) > LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: {drawn} drawn for up to {LONGEST}")
+    return word
+
+
+LONGEST = 40
+"""Symbols of a word of which attention or steps are drawn."""
 
 
 def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> str:

@@ -3,6 +3,7 @@ have a page of their own, with more to choose and to click."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -12,9 +13,13 @@ from analyses.answers import Answer, question
 from analyses.needs import lack
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import judged, picture, reading, seeds_of
+from dashboard.drawing import explain_errors, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, kept_or_computed
+from models.runs.run import Run
+
+View = str | Callable[[Run], object]
+"""A question that is asked on a page, by its name, or what draws a run."""
 
 
 def title_of(name: str) -> str:
@@ -22,11 +27,15 @@ def title_of(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").capitalize()
 
 
-def show(name: str) -> None:
-    """The page of one question."""
+def show(name: str, draw: Callable[[Answer], object] | None = None) -> None:
+    """The page of one question: the answer that the run keeps, or a button that has it computed.
+
+    Args:
+        draw: as ``told`` takes it.
+    """
     result = kept_or_computed(current_run(), name)
     if result is not None:
-        told(name, result)
+        told(name, result, draw)
 
 
 def show_some(names: list[str]) -> None:
@@ -65,12 +74,25 @@ def live(name: str, **arguments: Any) -> Answer | None:
     return result
 
 
-def told(name: str, result: Answer) -> None:
-    """The finding of an answer, its picture, how to read it, other seeds, and downloads."""
-    about = question(name)
+def one_of(views: Mapping[str, View], key: str) -> None:
+    """One of several views of the run, by the reader's choice."""
+    view = views[controls.segments("Show", list(views), key)]
+    with explain_errors():
+        live(view) if isinstance(view, str) else view(current_run())
+
+
+def told(name: str, result: Answer, draw: Callable[[Answer], object] | None = None) -> None:
+    """The finding of an answer, its picture, how to read it, other seeds, and downloads.
+
+    Args:
+        draw: draws what a page shows in the place of the picture and its reading.
+    """
+    chart = question(name).chart
     judged(name, result)
-    figure = about.chart(result)
-    picture(figure, text(result.sentence))
-    reading(name)
+    if draw is None:
+        picture(chart(result), text(result.sentence))
+        reading(name)
+    else:
+        draw(result)
     seeds_of(current_run(), name)
-    downloads(name, result, lambda: figure)
+    downloads(name, result, lambda: chart(result))

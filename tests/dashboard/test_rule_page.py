@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 PAGE = """
-from dashboard.views.discover.rule_of_run import details, expression, metrics
+from dashboard.views.discover.rule_of_run import details, metrics
 
 found = {{
     "status": "{status}", "n_states": 8, "agreement": 0.9, "agreement_other_lengths": None,
@@ -15,7 +15,6 @@ found = {{
     "envelope": {{"shape": "a* b*", "constraints": "a = b", "asked": 9, "inside": 1, "outside": 1}},
 }}
 metrics(found)
-expression(found)
 details(found)
 """
 

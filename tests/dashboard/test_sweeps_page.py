@@ -26,7 +26,7 @@ from analyses.studies.sweeps import bands, capacity, over_seeds, paired
 from analyses.studies.sweeps.further import Name, columns_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
-from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_sweeps
+from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_studies
 from models.runs.files import write_json
 
 SCRIPT = SHOW.format(page="sweeps")
@@ -264,9 +264,9 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
         write(tmp_path / name, table_of())
     (tmp_path / "run" / "run.json").write_text("{}")
     (tmp_path / "half" / "results" / ".sweep-1.partial").mkdir(parents=True)
-    found = [path.relative_to(tmp_path).as_posix() for path in find_sweeps(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in find_studies(tmp_path, "sweep")]
     assert found == [".", "a/deep", "b", "one/two/three"]
-    assert find_sweeps(tmp_path / "missing") == []
+    assert find_studies(tmp_path / "missing", "sweep") == []
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from analyses.claims import Claim, measured
 from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import circuits
+from analyses.questions.parts.patching import next_tokens
 from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
@@ -177,25 +178,15 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
     """The model's answers after BOS and every symbol of a word, with and without the parts.
 
     Returns:
-        One row per run ("as it is", "broken"), prefix and token: run, position, place ("3 b"),
-        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
+        The table of ``next_tokens`` of the runs "as it is" and "broken".
     """
-    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
-    tokens = torch.as_tensor(words.tokens)
-    broken = removal.logits(model, words, _reference(run))
-    names = list(run.objective.tokens(vocabulary))
-    ids = [vocabulary.ids[name] for name in names]
-    position = np.repeat(np.arange(len(word) + 1), len(ids))
-    tables = []
-    for name, logits in ((AS_IT_IS, model(tokens)), (BROKEN, broken)):
-        table = pd.DataFrame({"run": name, "position": position})
-        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
-        table["token"] = np.tile(names, len(word) + 1)
-        read = after_prefixes(model, logits, words)
-        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
-        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    words = words_to_read(model, word)
+    outputs = {
+        AS_IT_IS: model(torch.as_tensor(words.tokens)),
+        BROKEN: removal.logits(model, words, _reference(run)),
+    }
+    read = {name: after_prefixes(model, logits, words) for name, logits in outputs.items()}
+    return next_tokens(run, word, read)
 
 
 @torch.no_grad()

@@ -320,6 +320,34 @@ def chart(result: Answer) -> ChartType:
     return alt.vconcat(*charts(result).values())
 
 
+def next_tokens(
+    run: Run, word: Word, runs: Mapping[str, Tensor], prefixes: Sequence[int] | None = None
+) -> pd.DataFrame:
+    """The answers of a model after prefixes of a word.
+
+    Args:
+        runs: logits after these prefixes, [prefix, d_vocab], by the name of the run of the model.
+        prefixes: the symbols of each prefix; without them BOS alone, and every symbol.
+
+    Returns:
+        One row per run, prefix and token: run, position, place ("3 b"), token, probability,
+        allowed. Of a run that was taught verdicts alone, END is the only token.
+    """
+    prefixes = range(len(word) + 1) if prefixes is None else prefixes
+    tokens = run.objective.tokens(run.language.vocabulary)
+    ids = [run.language.vocabulary.ids[token] for token in tokens]
+    position = np.repeat(prefixes, len(tokens))
+    tables = []
+    for name, logits in runs.items():
+        table = pd.DataFrame({"run": name, "position": position})
+        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
+        table["token"] = np.tile(tokens, len(prefixes))
+        table["probability"] = run.objective.probabilities(logits)[:, ids].flatten().numpy()
+        table["allowed"] = run.objective.allowed(logits)[:, ids].flatten().numpy()
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
 def said_chart(table: pd.DataFrame) -> ChartType:
     """The answers of some runs: a matrix for each, positions across and next tokens down.
 

@@ -9,7 +9,7 @@ from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from dashboard import controls
 from dashboard.drawing import picture, says
-from dashboard.markup import code, text
+from dashboard.markup import text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweeps import find_studies, name_of
 
@@ -18,10 +18,7 @@ def show() -> None:
     """The page."""
     folders = find_studies(runs_folder(), study.NAME)
     if not folders:
-        st.info(
-            f"No such study in {code(runs_folder())} yet. `lab sweep few-labels` trains language "
-            f"models, and fine-tunes each on few labelled lines, into {code(FewLabels.out)}."
-        )
+        st.info(says("few labels: none", folder=runs_folder(), out=FewLabels.out))
         return
     names = {name_of(path): path for path in folders}
     chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")

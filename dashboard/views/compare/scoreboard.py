@@ -12,8 +12,8 @@ from analyses.scoring.grades import MAIN, TRUTH
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import picture, reading
-from dashboard.markup import code, text
+from dashboard.drawing import picture, reading, says
+from dashboard.markup import text
 from dashboard.selection import runs_folder
 
 
@@ -21,11 +21,7 @@ def show() -> None:
     """The page."""
     result = Answers(runs_folder()).latest(board.NAME)
     if result is None:
-        st.info(
-            f"No scoreboard in {code(runs_folder())} yet. `lab score` makes networks whose wiring "
-            "is known, and scores all lenses of the lab on them; `lab score my_lens.py` scores "
-            "yours."
-        )
+        st.info(says("scoreboard: none", folder=runs_folder()))
         return
     with st.expander("In words"):
         st.markdown("\n".join(f"- {text(sentence)}" for sentence in result.findings["sentences"]))

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
-from altair.typing import ChartType
 
 from analyses.answer_files import folders_of
 from analyses.answers import Answer
@@ -56,23 +55,16 @@ PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 
 def show() -> None:
     """The page."""
-    paths = find_sweeps(runs_folder())
+    paths = find_studies(runs_folder(), sweep.NAME)
     if not paths:
-        st.info(
-            f"No sweep in {code(runs_folder())} yet. A sweep trains many runs that one file "
-            f"describes. `lab sweep capacity` trains one into runs/capacity. The lab brings these "
-            f"sweeps along: {text(', '.join(shipped()))}. You can also write a file of your own."
-        )
+        st.info(says("sweeps: none", folder=runs_folder(), shipped=", ".join(shipped())))
         return
     names = {name_of(path): path for path in paths}
     chosen = st.selectbox("Sweep", list(names), key="sweep", bind="query-params")
     path = names[chosen]
     result = sweep.load(path)
     if result is None:
-        st.info(
-            f"{code(path)} was summed up by another version of the lab. Run `lab sweep` again: no "
-            "finished run is trained again."
-        )
+        st.info(says("sweeps: another version", path=path))
         return
     table, by = result.table, list(result.arguments["by"])
     if result.findings["left"]:
@@ -111,15 +103,7 @@ def _grows(path: Path, shown: Answer) -> None:
     if folders_of(path, sweep.NAME)[-1:] != [shown.folder]:
         st.rerun()
     runs, left = shown.table["run"].nunique(), shown.findings["left"]
-    st.info(
-        f"{runs:,} runs are here, and {left:,} are missing: the sweep goes on, or broke off. "
-        " `lab sweep` finishes it. This page looks for more every few seconds."
-    )
-
-
-def find_sweeps(folder: Path) -> list[Path]:
-    """The folders that hold a sweep, as ``find_studies`` finds them."""
-    return find_studies(folder, sweep.NAME)
+    st.info(says("sweeps: unfinished", runs=f"{runs:,}", left=f"{left:,}"))
 
 
 def find_studies(folder: Path, name: str) -> list[Path]:
@@ -194,15 +178,10 @@ def _summary_of(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> No
     Args:
         lost: the runs that diverged.
     """
-    shown = _summary(rows, list(by), lost)
+    shown = readable(_summary(rows, by, lost), by)
     shares = {name: st.column_config.NumberColumn(format="%.3f") for name in ("best", "mean")}
     st.dataframe(shown, hide_index=True, column_config=shares)
     st.caption(LEGEND)
-
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def _summary(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> pd.DataFrame:
-    return readable(summary(rows, by, lost), by)
 
 
 def _by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
@@ -253,18 +232,14 @@ def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """Curves, a line per seed."""
     st.header("By length", divider="gray")
     measure = _measure_of(rows, "curve")
-    table, figure = _curves(rows, list(by), measure)
+    table, figure = _curves(rows, by, measure), _length_chart(rows, by, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
     many = settings_of(rows, by).nunique()
-    lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
+    drawn = MEASURES[measure].capitalize()
     if many > LEGIBLE:
-        lines = (
-            f"Means over seeds. With {many:d} settings, single seeds and intervals would hide each "
-            f"other. They are drawn for at most {LEGIBLE} settings: use the filters above."
-        )
-    st.caption(
-        f"{text(MEASURES[measure].capitalize())}. {lines} Dashed: the end of the training window."
-    )
+        st.caption(says("sweeps: many settings", measure=drawn, settings=many, most=LEGIBLE))
+    else:
+        st.caption(says("sweeps: few settings", measure=drawn))
     downloads("sweep-by-length", Answer(table, ""), lambda: figure, of_run=False)
 
 
@@ -277,16 +252,15 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         others = [name for name in names if name != down]
         across = st.selectbox("Across", others, key="across", bind="query-params", width=200)
         measure = _measure_of(rows, "measured")
-        words = st.segmented_control(
-            "Words", WORDS, default=WORDS[0], required=True, key="words", bind="query-params"
-        )
+        words = controls.segments("Words", WORDS, "words")
     inside = rows["length"] <= rows["window"]
-    part = {WORDS[0]: rows, WORDS[1]: rows[inside], WORDS[2]: rows[~inside]}[str(words)]
+    part = {WORDS[0]: rows, WORDS[1]: rows[inside], WORDS[2]: rows[~inside]}[words]
     row, column = names[str(down)], names[str(across)]
-    table, figure = _cells(part, row, column, measure)
-    if figure is None:
+    table = _cells(part, row, column, measure)
+    if table.empty:
         st.info(f"No words were tested for this (words: {text(words)}).")
         return
+    figure = _two_factors(part, row, column, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
     st.caption(says("sweeps: two factors", measure=MEASURES[measure].capitalize()))
     downloads(f"sweep-{down}-{across}", Answer(table, ""), lambda: figure, of_run=False)
@@ -295,20 +269,13 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
 def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The capacity map: which model sizes are enough to learn a language."""
     st.header("Capacity", divider="gray")
-    who = st.segmented_control(
-        "A size is enough if the language is learned by",
-        list(ENOUGH),
-        default=next(iter(ENOUGH)),
-        required=True,
-        key="enough",
-        bind="query-params",
-    )
-    share = ENOUGH[str(who)]
-    table, figure = _mapped(rows, list(by), share)
+    who = "A size is enough if the language is learned by"
+    share = ENOUGH[controls.segments(who, list(ENOUGH), "enough")]
+    table = _mapped(rows, by, share)
     if table.empty:
         st.info("No length inside the training window was tested.")
         return
-    sentences = capacity.sentences(table, by)
+    figure, sentences = _map_chart(rows, by, share), capacity.sentences(table, by)
     st.markdown("\n".join(f"- {text(sentence)}" for sentence in sentences))
     picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(sentences)}")
     st.caption(says("sweeps: capacity"))
@@ -320,23 +287,11 @@ def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     )
 
 
-# Nobody changes the charts.
-@st.cache_resource(max_entries=16, show_spinner="Computing ...")
-def _curves(rows: pd.DataFrame, by: Sequence[str], measure: str) -> tuple[pd.DataFrame, ChartType]:
-    return curves(rows, by, measure), length_chart(rows, by, measure)
-
-
-@st.cache_resource(max_entries=16, show_spinner="Computing ...")
-def _cells(
-    rows: pd.DataFrame, row: str, column: str, measure: str
-) -> tuple[pd.DataFrame, ChartType | None]:
-    table = cells(rows, row, column, measure)
-    return table, None if table.empty else two_factors(rows, row, column, measure)
-
-
-@st.cache_resource(max_entries=16, show_spinner="Computing ...")
-def _mapped(rows: pd.DataFrame, by: Sequence[str], share: float) -> tuple[pd.DataFrame, ChartType]:
-    return capacity.capacity_map(rows, by, share), capacity.chart(rows, by, share)
+_once = st.cache_resource(max_entries=16, show_spinner="Computing ...")
+"""Keeps a table or a chart: nobody changes them."""
+_summary, _curves, _length_chart = _once(summary), _once(curves), _once(length_chart)
+_cells, _two_factors = _once(cells), _once(two_factors)
+_mapped, _map_chart = _once(capacity.capacity_map), _once(capacity.chart)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

@@ -28,7 +28,7 @@ from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.informant import ask, narrowed_by
 from dashboard.views.discover.learners import begin, fault, folder_of, is_learning, learn, lines_of
-from dashboard.views.discover.rule_of_run import details, expression, metrics
+from dashboard.views.discover.rule_of_run import details, metrics
 from dashboard.views.languages.removed import put_aside, remove
 from interp.automata.extraction import run as verdicts_of
 from models.languages import printed_lines
@@ -198,9 +198,7 @@ def _found_rule(record: dict[str, Any], folder: Path) -> None:
         chosen = record
         _first_rule(record, evidence(record))
         if record["best"] and record["best"]["dfa"]:
-            st.markdown(
-                "Of all rules that were tried, no other one of about this length fits as well."
-            )
+            st.markdown(says("discover: alone"))
     st.header("Who finds what", divider="gray")
     st.dataframe(
         pd.DataFrame(table(record)),
@@ -212,7 +210,6 @@ def _found_rule(record: dict[str, Any], folder: Path) -> None:
             _try_lines(record, automaton((chosen["best"] or rule)["dfa"] or rule["dfa"]))
         st.header("What the network says", divider="gray")
         metrics(rule)
-        expression(rule)
         details(rule)
     if record["disagreements"]:
         st.header("Where label, rule and network disagree", divider="gray")
@@ -227,10 +224,8 @@ def _found_rule(record: dict[str, Any], folder: Path) -> None:
             on_click="ignore",
         )
     if record["run"]:
-        st.caption(
-            f"The network is the run {text(record['run'])}: all other pages look inside it. "
-            f"{text(accepted)} is what it accepts, {text(other)} what it rejects."
-        )
+        run = record["run"]
+        st.caption(says("discover: network", run=run, accepted=accepted, other=other))
 
 
 def _space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -8,25 +8,24 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from analyses.answers import Answer
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.rule.discovery import chart
-from dashboard.downloads import downloads
-from dashboard.drawing import judged, picture, reading, says, seeds_of, share
+from dashboard.drawing import picture, reading, says, share
 from dashboard.markup import code, text
-from dashboard.selection import current_run, kept_or_computed
+from dashboard.views import question
 
 
 def show() -> None:
     """The page."""
-    run = current_run()
-    result = kept_or_computed(run, "discovery")
-    if result is None:
-        return
+    question.show("discovery", _answered)
+
+
+def _answered(result: Answer) -> None:
+    """The automaton, and how far it holds."""
     findings = result.findings
-    judged("discovery", result)
     metrics(findings)
-    figure = chart(result)
-    picture(figure, f"The extracted automaton. {result.sentence}")
+    picture(chart(result), f"The extracted automaton. {result.sentence}")
     st.caption(
         says(
             "discovery: automaton",
@@ -35,10 +34,7 @@ def show() -> None:
             right=share(findings["untrained"]["agreement_truth"]),
         )
     )
-    expression(findings)
     details(findings)
-    seeds_of(run, "discovery")
-    downloads("discovery", result, lambda: figure)
 
 
 def metrics(findings: Mapping[str, Any]) -> None:
@@ -56,12 +52,6 @@ def metrics(findings: Mapping[str, Any]) -> None:
     with st.container(horizontal=True, gap="large"):
         for label, value in facts.items():
             st.metric(text(label), text(value), width="content")
-
-
-def expression(findings: Mapping[str, Any]) -> None:
-    """The automaton as a regular expression, where it is small enough."""
-    if findings["regex"] and not _counts(findings):
-        st.code(findings["regex"], language=None, wrap_lines=True)
 
 
 def _counts(about: Mapping[str, Any]) -> bool:
@@ -93,7 +83,10 @@ def _bits(about: Mapping[str, Any]) -> None:
 
 
 def details(facts: Mapping[str, Any]) -> None:
-    """The equations of a language that counts, the lengths, and the heads."""
+    """The automaton as a regular expression, where it is small enough; the equations of a language
+    that counts, the lengths, and the heads."""
+    if facts["regex"] and not _counts(facts):
+        st.code(facts["regex"], language=None, wrap_lines=True)
     if "envelope" in facts:
         seen = facts["envelope"]
         st.header("Beyond regular languages", divider="gray")

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from analyses.answers import Answer, Answers, answer, fresh_answer
+from analyses.answers import Answer, Answers, answer
 from analyses.charts.leaderboard import (
     FOUND,
     MEANINGS,
@@ -28,11 +28,11 @@ from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from dashboard import controls
-from dashboard.background import at_once, offer
+from dashboard.background import offer
 from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, judged, picture, says, seeds_of, share
-from dashboard.markup import code, text
-from dashboard.selection import chosen, current_run, has_model, runs_folder
+from dashboard.markup import text
+from dashboard.selection import asked, chosen, current_run, has_model, runs_folder
 from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs
@@ -102,10 +102,7 @@ def _many_models(query: _Asked) -> None:
         (kept for folder in folders if (kept := Answers(folder).latest(leaderboard.NAME))), None
     )
     if result is None:
-        st.info(
-            f"No leaderboard in {code(runs_folder())} yet: `lab sweep leaderboard` trains several "
-            "seeds of each language and scores every method on them."
-        )
+        st.info(says("leaderboard: none", folder=runs_folder()))
         return
     claims = result.findings["claims"]
     for claim in claims[:SAID_FIRST]:
@@ -144,13 +141,7 @@ def _shortcut(result: Answer, kind: str, query: _Asked) -> None:
         return
     symbol = language(PLANTED).shortcut
     st.subheader("Which method finds the planted shortcut?")
-    st.markdown(
-        f"In the training lines of {code(PLANTED)} the symbol {code(symbol)} goes with the "
-        "label; in truth it decides nothing. Models that lean on it are right for the wrong "
-        f"reason. How often does a method give {code(symbol)} a larger share of its values in "
-        f"such a model than in a clean model of the same seed ({code(CLEAN)})? 1: in every pair of "
-        "a line of the one and a line of the other; 0.5: chance."
-    )
+    st.markdown(says("leaderboard: shortcut", planted=PLANTED, symbol=symbol, clean=CLEAN))
     _ranking(rows, [FOUND], "Models told apart by the shortcut")
     _table(rows, [FOUND])
     rows = credited(result)
@@ -158,13 +149,7 @@ def _shortcut(result: Answer, kind: str, query: _Asked) -> None:
     if rows.empty:
         return
     st.subheader("Does a method's credit follow what the network does?")
-    st.markdown(
-        f"A dot is a network. From left to right: by how much of its probability it leans on "
-        f"{code(symbol)}. This is measured by putting the symbol in; the line is the 95% interval "
-        f"over words. From below: the share of a method's values on {code(symbol)}, less the share "
-        "of the positions that it holds; 0 is an even hand. A method that sees what the networks "
-        "do rises among the networks of one colour."
-    )
+    st.markdown(says("leaderboard: reliance", symbol=symbol))
     picture(against_reliance(rows), "A method's credit for the shortcut against real reliance.")
 
 
@@ -175,7 +160,8 @@ def _one_model(run: Run, query: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
     kept = Answers.of(run).current("leaderboard")
-    result = (chosen(run, "leaderboard", kept) if kept else None) or _of_few_words(run)
+    result = chosen(run, "leaderboard", kept) if kept else None
+    result = result or asked(run, "leaderboard", words=FEW)
     if result is None:
         return
     if result.findings["words"] < Leaderboard().words:
@@ -192,15 +178,15 @@ def _one_model(run: Run, query: _Asked) -> None:
     asked_of = result.table
     if verdicts in ("right", "wrong"):
         asked_of = asked_of[asked_of["right"] == (verdicts == "right")]
+    hidden = result.findings["replacements"].items()
     st.caption(
-        f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
-        f"{share(result.findings['right'])} of them. Hidden symbols become: "
-        + "; ".join(
-            text(f"{kind}: {words}")
-            for kind, words in result.findings["replacements"].items()
-            if kind in query.kinds
+        says(
+            "leaderboard: words",
+            count=len(words),
+            right=share(result.findings["right"]),
+            hidden="; ".join(f"{kind}: {name}" for kind, name in hidden if kind in query.kinds),
+            rule=result.findings["rationale_rule"],
         )
-        + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
     asked_of = asked_of[asked_of["membership"] == query.membership]
     if asked_of.empty:
@@ -210,10 +196,7 @@ def _one_model(run: Run, query: _Asked) -> None:
     rows = query.of(_board(asked_of))
     figure = _ranking(rows, query.measures, f"{run.name}, means over words")
     count = asked_of["word"].nunique()
-    st.caption(
-        f"Means over {count:d} {text(query.membership)} with 95% bootstrap intervals over words; a "
-        "measure that some of them lack is a mean over the others."
-    )
+    st.caption(says("leaderboard: means", count=count, membership=query.membership))
     _table(rows, query.measures)
     with st.expander("The words"):
         shown = ["text", "membership", "probability", "right"]
@@ -225,15 +208,6 @@ def _one_model(run: Run, query: _Asked) -> None:
     seeds_of(run, "leaderboard")
     if figure is not None:
         downloads("leaderboard", result, lambda: figure)
-
-
-def _of_few_words(run: Run) -> Answer | None:
-    """The answer about few words, for a run that keeps none; None as long as it is computed. It is
-    not written into the run."""
-    return at_once(
-        f"few words of {run.path}, {run.model_hash()}",
-        lambda report: fresh_answer(run, of_run.QUESTION, Leaderboard(words=FEW), report),
-    )
 
 
 _board = st.cache_data(max_entries=64, show_spinner="Computing ...")(of_run.board)

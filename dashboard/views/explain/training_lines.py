@@ -18,7 +18,7 @@ from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, share
+from dashboard.drawing import explain_errors, judged, picture, reading, says, share
 from dashboard.markup import code, message, text
 from dashboard.selection import current_run, model_of, once, suggested, word_input
 from dashboard.views.explain.explanations import pick
@@ -77,10 +77,8 @@ def _word(run: Run) -> None:
         return
     table = tables[method]
     remark = "It is a training line itself. " if typed in set(table["line"]) else ""
-    st.caption(
-        f"{remark}The network's probability of the right answer on this word: "
-        f"{share(_probability(run, typed))}."
-    )
+    probability = share(_probability(run, typed))
+    st.caption(remark + says("training lines: word", probability=probability))
     result = _weighed(run, table, method, typed)
     judged("lines", result)
     if not result.claims:  # the answers are too sure to have a gradient
@@ -104,10 +102,7 @@ def _weighed(run: Run, table: pd.DataFrame, method: InfluenceMethod, word: str |
 def _suspects(run: Run) -> None:
     """The lines whose labels may be wrong."""
     if not can_be_turned(run):
-        st.info(
-            f"{text(run.name)} was taught {text(run.objective.taught)}, not one label a line: "
-            "choose a run that was trained with `--objective verdict`."
-        )
+        st.info(says("training lines: no labels", run=run.name, taught=run.objective.taught))
         return
     method = _method([name for name in METHODS if name != "cosine"])
     key = f"suspects of {run.path}, {run.model_hash()}"
@@ -138,11 +133,7 @@ def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
     result, command = Answers.of(run).latest(NAME), lab("analyse", run.path, NAME, step=run.seen_at)
     if result is None:
-        st.info(
-            f"Nobody has asked this of {text(run.name)} yet. {code(command)} trains it anew "
-            "without some of its lines, again and again, and compares the methods with that. It "
-            "takes minutes."
-        )
+        st.info(says("training lines: not asked", run=run.name, command=command))
         return
     if result.model_hash != run.model_hash():
         st.warning(f"This answer is about another checkpoint: {code(command)} renews it.")

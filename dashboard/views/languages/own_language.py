@@ -13,13 +13,7 @@ from dashboard import controls
 from dashboard.drawing import picture
 from dashboard.markup import code, text
 from models.config import TrainConfig
-from models.languages import (
-    ContextFreeLanguage,
-    FormalLanguage,
-    RegularLanguage,
-    Word,
-    language,
-)
+from models.languages import ContextFreeLanguage, FormalLanguage, RegularLanguage, Word, language
 from models.languages.expressions import MOST_STATES
 
 SHORT = range(1, 11)

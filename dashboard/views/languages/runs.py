@@ -5,25 +5,25 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from analyses.answers import Answer
 from analyses.charts.accuracy import chart
 from analyses.questions.behaviour.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls, processes
-from dashboard.downloads import downloads, report_button
+from dashboard.downloads import report_button
 from dashboard.drawing import (
     explain_errors,
-    judged,
     link_to,
     picture,
     reading,
     says,
-    seeds_of,
     share,
     training_curves,
 )
 from dashboard.listing import listed
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, runs_folder
+from dashboard.selection import current_run, runs_folder
+from dashboard.views import question
 from dashboard.views.languages.removed import put_aside, remove
 from interp.explanations.reliance import LEANS
 from models.runs.run import Run
@@ -48,27 +48,26 @@ def show() -> None:
     if run.record["status"] != "finished":
         return
     st.subheader("Accuracy by length")
-    result = kept_or_computed(run, "accuracy")
-    if result is not None:
-        judged("accuracy", result)
-        figure = chart(result)
-        picture(figure, f"Accuracy by word length. {result.sentence}", fills=True)
-        reading("runs")
-        if (every := every_word(result)) is not None:
-            st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
-            st.dataframe(every, hide_index=True)
-            st.caption(says("runs: every word"))
-        if (leans := leaning(result)) is not None:
-            st.markdown("What each symbol that decides nothing changes of the verdict:")
-            st.dataframe(leans, hide_index=True)
-            reading("runs: symbols that decide nothing", limit=LEANS)
-        seeds_of(run, "accuracy")
-        downloads("accuracy", result, lambda: figure)
+    question.show("accuracy", _accuracy)
     verdicts = printed_verdicts(run)
     if verdicts is not None:
         st.subheader("The 26 printed lines")
         st.markdown(text(summary(verdicts)))
         st.dataframe(verdicts, hide_index=True, height=300)
+
+
+def _accuracy(result: Answer) -> None:
+    """The accuracy by length, in every word, and beside symbols that decide nothing."""
+    picture(chart(result), f"Accuracy by word length. {result.sentence}", fills=True)
+    reading("runs")
+    if (every := every_word(result)) is not None:
+        st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
+        st.dataframe(every, hide_index=True)
+        st.caption(says("runs: every word"))
+    if (leans := leaning(result)) is not None:
+        st.markdown("What each symbol that decides nothing changes of the verdict:")
+        st.dataframe(leans, hide_index=True)
+        reading("runs: symbols that decide nothing", limit=LEANS)
 
 
 def _all_runs() -> None:

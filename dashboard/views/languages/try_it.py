@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import altair as alt
-import numpy as np
 import pandas as pd
 import streamlit as st
 import torch
@@ -12,12 +11,13 @@ from altair.typing import ChartType
 from analyses.charts.marks import heat
 from analyses.charts.theme import figures, named
 from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
+from analyses.questions.parts.patching import next_tokens
 from analyses.words import member, near_miss
 from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture, reading, says
 from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, suggested, truth_of, word_input, word_key
-from models.languages import BORDER, BOS_ID, END, FormalLanguage, Word
+from models.languages import BORDER, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
 
@@ -48,7 +48,6 @@ def show() -> None:
         )
         return
     if run.objective.verdict_alone:
-        table = table[table["token"] == END]
         st.caption(says("try it: verdicts alone"))
     caption = "Probability of every next token after every prefix of the word."
     if run.objective.hides:
@@ -96,29 +95,17 @@ def _explain(language: FormalLanguage, word: Word) -> None:
 def _follow(run: Run, word: Word) -> pd.DataFrame:
     """One row per prefix and token: probability, whether the model allows it, and the truth."""
     with model_of(run) as model:
-        logits = prefix_logits(model, word)
-    probability = run.objective.probabilities(logits).numpy()
-    tokens = run.language.vocabulary.tokens
-    table = pd.DataFrame(
-        {
-            "position": np.repeat(np.arange(len(word) + 1), len(tokens)),
-            "symbol": np.repeat(["<bos>", *word], len(tokens)),
-            "token": np.tile(tokens, len(word) + 1),
-            "probability": probability.ravel(),
-            "allowed": run.objective.allowed(logits).numpy().ravel(),
-        }
-    )
+        table = next_tokens(run, word, {"the model": prefix_logits(model, word)})
     if isinstance(run.language, FormalLanguage):
         right = [run.objective.true_tokens(run.language, word, at) for at in range(len(word) + 1)]
-        table["truth"] = [token in answers for answers in right for token in tokens]
-    table = table[table["position"].isin(run.objective.taught_after(word))]
-    return table[table["token"] != tokens[BOS_ID]]
+        pairs = zip(table["position"], table["token"], strict=True)
+        table["truth"] = [token in right[at] for at, token in pairs]
+    return table[table["position"].isin(run.objective.taught_after(word))]
 
 
 def _chart(table: pd.DataFrame, asks: str = "may follow") -> ChartType:
     """A matrix: prefixes across, next tokens down; or symbols, and what may stand there."""
-    table = table.assign(place=table["position"].astype(str) + " " + table["symbol"])
-    places = table.drop_duplicates("position")["place"].tolist()
+    places = table["place"].unique().tolist()
     at = "after" if "follow" in asks else "in the place of"
     return heat(
         table,

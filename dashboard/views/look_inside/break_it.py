@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from analyses.questions.parts.ablation import (
@@ -19,10 +18,9 @@ from analyses.words import given
 from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture
 from dashboard.markup import text
-from dashboard.selection import current_run, model_of, once, suggested, word_input
+from dashboard.selection import current_run, model_of, of_model, suggested, word_input
 from dashboard.views.question import live
 from interp.causal.ablation import Ablation
-from models.languages import Word
 from models.runs.run import Run
 
 METHOD: dict[Ablation, str] = {
@@ -53,10 +51,7 @@ def show() -> None:
         _on_a_word(run, Removal(tuple(away), method))
 
 
-@once(show_spinner="Computing ...")
-def _said(run: Run, removal: Removal, word: Word) -> pd.DataFrame:
-    with model_of(run) as model:
-        return said_without(model, run, removal, word)
+_said = of_model(said_without)
 
 
 def _on_a_word(run: Run, removal: Removal) -> None:

@@ -13,24 +13,14 @@ from analyses.scoring import planted
 from analyses.words import given
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import (
-    explain_errors,
-    judged,
-    picture,
-    reading,
-    says,
-    seeds_of,
-)
+from dashboard.drawing import explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
-from interp.circuits.circuits import Ablation
-from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE, Direction
+from dashboard.selection import current_run, kept_or_computed, of_model, suggested, word_input
+from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE
 from interp.circuits.joint import LARGE, SMALL
 from interp.circuits.scores import ranking_name
-from models.languages import Word
 from models.plants.record import read_plan
 from models.runs.run import Run
-from models.transformer.model import HookedTransformer
 
 
 def show() -> None:
@@ -57,7 +47,14 @@ def show() -> None:
     st.subheader("Approximations beside the exact effects")
     points, direction = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
-    reading("circuits: approximations", direction=direction, steps=_steps(result))
+    steps = result.findings["steps"].items()
+    reading(
+        "circuits: approximations",
+        direction=direction,
+        taken=" and ".join(f"{name} {entry['steps']:.0f}" for name, entry in steps),
+        stable=f"{STABLE:.0%}",
+        most=MOST_STEPS,
+    )
     _what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
@@ -68,16 +65,6 @@ def show() -> None:
         )
     )
     seeds_of(run, "circuits")
-
-
-def _steps(result: Answer) -> str:
-    steps = result.findings["steps"]
-    taken = " and ".join(f"{name} {entry['steps']:.0f}" for name, entry in steps.items())
-    return (
-        f"Mixtures: {taken}. They are doubled until, for every k, the first k edges of the ranking "
-        f"before hold {STABLE:.0%} of the scores that the first k edges hold now, or until "
-        f"{MOST_STEPS}."
-    )
 
 
 def _what_single_effects_hide(result: Answer) -> None:
@@ -118,10 +105,8 @@ def _graph(result: Answer) -> None:
         exact = ranking_name("exact", result.arguments["direction"])
         curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")
         near = curve.index[abs(curve.index - size).argmin()]
-        st.caption(
-            f"The nearest size that was measured: the {near:d} edges of the largest exact effects "
-            f"have a faithfulness of {curve.loc[near, 'faithfulness']:.0%}."
-        )
+        share = f"{curve.loc[near, 'faithfulness']:.0%}"
+        st.caption(says("circuits: nearest size", edges=near, share=share))
     figure = graph_chart(trained(result), edges)
     picture(figure, f"The circuit as a graph: {len(edges)} edges from the embedding to the logits.")
     reading("circuits: graph")
@@ -135,10 +120,8 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
         return
     st.subheader("Beside the plan")
     marked = planted.marks(plan, result.findings["circuit"]["edges"])
-    st.markdown(
-        f"This network was planted: a word is in its language if it {text(plan['rule'])}. "
-        f"{text(planted.counted(marked))}"
-    )
+    counted = planted.counted(marked)
+    st.markdown(says("circuits: planted", rule=plan["rule"], counted=counted))
     picture(
         graph_chart(trained(result), list(marked), marked),
         "The edges of the plan and those of the circuit: hits, missed ones, and others.",
@@ -154,13 +137,8 @@ def _on_a_word(run: Run, result: Answer) -> None:
     """The answer of the circuit alone on a typed word, and which of its edges matter there."""
     word = given(run.language, word_input(run, suggested(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
-    table, effects = _on_word(
-        run,
-        edges,
-        result.arguments["ablation"],
-        result.arguments["direction"],
-        word,
-    )
+    how = result.arguments
+    table, effects = _on_word(run, edges, how["ablation"], how["direction"], word)
     pairs = int(table["pairs"].iloc[0])
     left, right = st.columns(2)
     left.dataframe(
@@ -184,17 +162,7 @@ def _on_a_word(run: Run, result: Answer) -> None:
         )
 
 
-@once(show_spinner="Computing ...")
-def _on_word(
-    run: Run,
-    edges: list[list[str]],
-    ablation: Ablation,
-    direction: Direction,
-    word: Word,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    with model_of(run) as model:
-        assert isinstance(model, HookedTransformer)
-        return verdicts(model, run, edges, ablation, direction, word)
+_on_word = of_model(verdicts)
 
 
 def _scores(result: Answer) -> pd.DataFrame:

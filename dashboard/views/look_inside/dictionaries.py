@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -15,19 +14,14 @@ from analyses.answers import Answer, Answers, answer, arguments_of
 from analyses.claims import told
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
-from analyses.questions.inside.dictionary import (
-    chart,
-    claims,
-    panels,
-    side_by_side,
-)
+from analyses.questions.inside.dictionary import chart, claims, panels, side_by_side
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading
+from dashboard.drawing import explain_errors, judged, picture, reading, says
 from dashboard.markup import text
-from dashboard.selection import current_run, model_of, once
+from dashboard.selection import chosen, current_run, model_of, once
 from interp.model import SITES, activations, sites_of
 from models.plants.plans import plan_of
 from models.runs.run import Run
@@ -55,8 +49,7 @@ def show() -> None:
     if not fitting:
         _offered(run, query, size)
         return
-    arguments = _one_of(fitting)
-    result = Answers.of(run).asked(NAME, arguments)
+    result = chosen(run, NAME, fitting)
     if result is None:  # another tab renewed it just now
         st.rerun()
     _scores(result, width)
@@ -132,33 +125,12 @@ def _fits(kept: Kept, query: Dictionary, size: int) -> bool:
     return there == (query.site, query.active) and query.width[0] in widths
 
 
-def _one_of(entries: Sequence[Kept]) -> dict[str, Any]:
-    """The arguments of a kept answer; of several the reader's choice."""
-    labels = {_told(entry.record.arguments): entry.record.arguments for entry in entries}
-    label = next(iter(labels))
-    if len(labels) > 1:
-        label = controls.selectbox("Asked with", list(labels), key="dictionary_asked")
-    return labels[label]
-
-
-def _told(arguments: dict[str, Any]) -> str:
-    names = ("kinds", "width", "seeds", "steps", "words", "seed")
-    parts = {name: arguments[name] for name in names}
-    parts |= {name: " ".join(map(str, parts[name])) or "all" for name in ("kinds", "width")}
-    parts["width"] = parts["width"].replace("all", "twice the dimensions")
-    return ", ".join(f"{name} {value}" for name, value in parts.items())
-
-
 def _offered(run: Run, query: Dictionary, size: int) -> None:
     """A button that trains the chosen dictionaries. It asks for the default ones as the command
     does: the page finds the answer of the command, and the command the page's."""
     width = () if query.width == (2 * size,) else query.width
     query = Dictionary(site=query.site, width=width, active=query.active)
-    st.info(
-        f"These dictionaries have not been trained for {text(run.name)} yet. Each kind is trained "
-        f"with {query.seeds:d} seeds, on this network and on its untrained control: of a small "
-        "network in about a minute."
-    )
+    st.info(says("dictionaries: not trained", run=run.name, seeds=query.seeds))
     with explain_errors():
         key = (
             f"{NAME} of {run.path}, {run.model_hash()}: {query.site}, {query.width}, {query.active}"

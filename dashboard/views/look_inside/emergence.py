@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
+from analyses.answers import Answer
 from analyses.charts.accuracy import MEASURES
 from analyses.charts.marks import curve
 from analyses.charts.theme import colours, figures
@@ -17,21 +18,21 @@ from analyses.options.training import Emergence
 from analyses.questions.inside.probe import PROJECTIONS, projection_chart, read_by
 from analyses.questions.training.emergence import chart
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import judged, picture, reading, says, seeds_of
-from dashboard.selection import current_run, kept_or_computed, once
+from dashboard.drawing import picture, reading, says
+from dashboard.selection import current_run, once
+from dashboard.views import question
 from models.runs.run import Run
 
 
 def show() -> None:
     """The page."""
+    question.show("emergence", _answered)
+
+
+def _answered(result: Answer) -> None:
+    """The scores along the training, and one checkpoint."""
     run = current_run()
-    result = kept_or_computed(run, "emergence")
-    if result is None:
-        return
-    judged("emergence", result)
-    figure = chart(result)
-    picture(figure, f"Scores along the training. {result.sentence}")
+    picture(chart(result), f"Scores along the training. {result.sentence}")
     reading("emergence")
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
@@ -65,8 +66,6 @@ def show() -> None:
                 value=f"{of['value'].iloc[0]:.3f}",
             )
         )
-    seeds_of(run, "emergence")
-    downloads("emergence", result, lambda: chart(result))
 
 
 def _by_length(table: pd.DataFrame, step: int) -> alt.LayerChart:

@@ -23,28 +23,30 @@ from analyses.questions.behaviour.generated import (
 from analyses.questions.behaviour.perplexity import BY
 from dashboard import controls, drawing
 from dashboard.background import at_once
-from dashboard.downloads import downloads, in_the_terminal
-from dashboard.drawing import explain_errors, picture, reading
+from dashboard.downloads import downloads
+from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
-from dashboard.selection import current_run, once
-from dashboard.views.question import live
+from dashboard.selection import once
+from dashboard.views.question import View, live, one_of
 from models.decoding.choice import Choice
+from models.errors import lab
 from models.languages import Word
 from models.runs.run import Run
 
 COUNT = 12
 """Words that are shown."""
-WORDS, BEAM, COMPARED = "words", "a beam search", "decoders compared"
-CLOSE = "how close to the language"
 WIDEST = 8
 
 
 def show() -> None:
     """The page."""
-    views = {WORDS: _words, BEAM: _beam, COMPARED: _compared, CLOSE: _close}
-    shown = controls.segments("Show", list(views), "generated")
-    with explain_errors():
-        views[shown](current_run())
+    views: dict[str, View] = {
+        "words": _words,
+        "a beam search": _beam,
+        "decoders compared": _compared,
+        "how close to the language": _close,
+    }
+    one_of(views, "generated")
 
 
 def _words(run: Run) -> None:
@@ -80,8 +82,9 @@ def _words(run: Run) -> None:
         )
     usual = Choice()
     changes = {name: value for name, value in vars(choice).items() if value != getattr(usual, name)}
-    begin = " ".join(prompt) or None
-    in_the_terminal("generate", count=COUNT, seed=seed, prompt=begin, **changes)
+    asked = {"count": COUNT, "seed": seed, "prompt": " ".join(prompt) or None, **changes}
+    command = lab("generate", run.path, **asked, step=run.seen_at)
+    st.caption(f"The same on a command line: {code(command)}")
 
 
 def _prompt(run: Run) -> Word:

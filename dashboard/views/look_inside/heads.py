@@ -13,26 +13,15 @@ from analyses.charts.heads import chart, grid, pattern_chart
 from analyses.questions.parts import head as one_head
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import (
-    chooses,
-    explain_errors,
-    judged,
-    picture,
-    reading,
-    says,
-    seeds_of,
-)
+from dashboard.drawing import chooses, explain_errors, judged, picture, reading, says, seeds_of
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
+from dashboard.selection import current_run, kept_or_computed, model_of, once, short_word
 from interp.heads.attention import patterns
 from interp.heads.needed import NEEDED
 from interp.heads.qk_and_ov import has_rotary_positions
-from models.errors import UserError
 from models.languages import Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
-
-LONGEST = 40
 
 
 def show() -> None:
@@ -49,7 +38,7 @@ def show() -> None:
         _glance(run, result.table, part)
     st.header(f"{text(part)} on a word", divider="gray")
     with explain_errors():
-        _one_head(run, _typed(run), part)
+        _one_head(run, short_word(run, "attention is"), part)
     if result is not None:
         st.header("All heads and parts", divider="gray")
         figure = chart(result)
@@ -71,13 +60,6 @@ def _pairs(result: Answer) -> None:
     shares = dict.fromkeys(("together", "first", "second", "beyond"), "{:.1%}")
     st.dataframe(table.style.format({**shares, "p": "{:.1g}"}), hide_index=True)
     reading("heads: pairs", limit=f"{NEEDED:.0%}")
-
-
-def _typed(run: Run) -> Word:
-    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
-    if len(word) > LONGEST:
-        raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
-    return word
 
 
 def _parts(run: Run) -> list[str]:

@@ -6,17 +6,24 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.charts.interventions import chart, charts
-from analyses.questions.inside.intervention import Change, changed, changes
+from analyses.charts.interventions import charts
+from analyses.questions.inside.intervention import changed, changes
 from analyses.questions.inside.interventions import main_variable
 from analyses.questions.parts.patching import said_chart
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, says, seeds_of
+from dashboard.drawing import explain_errors, picture, reading, says
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, suggested, word_input
+from dashboard.selection import (
+    current_run,
+    kept_or_computed,
+    model_of,
+    of_model,
+    suggested,
+    word_input,
+)
+from dashboard.views.question import told
 from interp.model import sites_of
 from models.languages import END, Word
 from models.runs.run import Run
@@ -36,7 +43,7 @@ def show() -> None:
     run = current_run()
     result = kept_or_computed(run, "interventions")
     if result is not None:
-        _answered(result)
+        told("interventions", result, _answered)
     st.subheader("On a word of your own")
     with explain_errors():
         _on_a_word(run, result)
@@ -44,7 +51,6 @@ def show() -> None:
 
 def _answered(result: Answer) -> None:
     """The answer, one experiment after the other."""
-    judged("interventions", result)
     for name, figure in charts(result).items():
         st.subheader(text(TITLES[name]))
         picture(figure, f"{TITLES[name]}: {result.sentence}")
@@ -54,8 +60,6 @@ def _answered(result: Answer) -> None:
             st.caption(says("interventions: erased"))
     for line in result.findings["refused"]:
         st.info(text(line))
-    seeds_of(current_run(), "interventions")
-    downloads("interventions", result, lambda: chart(result))
 
 
 def _erased_table(result: Answer) -> pd.DataFrame:
@@ -110,12 +114,7 @@ def _longer(run: Run) -> Word:
     return word if steering_refusal(run) else (*word, *word[-1:] * FURTHEST)
 
 
-@once(show_spinner="Computing ...")
-def _changed(
-    run: Run, site: str, variable: str, change: Change, k: int, word: Word
-) -> pd.DataFrame:
-    with model_of(run) as model:
-        return changed(model, run, site, variable, change, k, word)
+_changed = of_model(changed)
 
 
 def _ends(table: pd.DataFrame, word: Word) -> str:
@@ -125,8 +124,5 @@ def _ends(table: pd.DataFrame, word: Word) -> str:
         name: ", ".join(rows.loc[rows["run"] == name, "place"]) or "nothing"
         for name in ("as it is", "changed")
     }
-    return (
-        f"The word has {len(word)} symbols. The model lets it end after "
-        f"**{text(where['as it is'])}**; with the variable changed, after "
-        f"**{text(where['changed'])}**."
-    )
+    before, after = where["as it is"], where["changed"]
+    return says("interventions: ends", symbols=len(word), before=before, after=after)

@@ -23,14 +23,11 @@ from analyses.questions.parts import reach
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture, says
 from dashboard.markup import formula, text
-from dashboard.selection import current_run, model_of, once, suggested, word_input
+from dashboard.selection import current_run, model_of, once, short_word
 from dashboard.views.question import live
-from models.errors import UserError
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
-
-LONGEST = 40
 
 
 def show() -> None:
@@ -38,7 +35,8 @@ def show() -> None:
     run = current_run()
     tokens: torch.Tensor | None = None
     with explain_errors():
-        tokens = _typed(run)
+        word = short_word(run, "steps are")
+        tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
     with st.container(horizontal=True, gap="medium"):
         if tokens is not None:
             with st.container(width=400), explain_errors():
@@ -57,14 +55,6 @@ def show() -> None:
         _measures()
     with st.expander("Kernel attention (Nadaraya-Watson)"):
         _kernels()
-
-
-def _typed(run: Run) -> torch.Tensor:
-    """The tokens of the typed word."""
-    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
-    if len(word) > LONGEST:
-        raise UserError(f"the word has {len(word)} symbols: steps are drawn for up to {LONGEST}")
-    return torch.as_tensor(run.language.vocabulary.words([word]).tokens)
 
 
 def _drawing(run: Run, positions: int) -> None:

@@ -11,15 +11,14 @@ from analyses.questions.parts import one_pair
 from analyses.questions.parts.alignment import pairs_of
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, picture, reading
+from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
-from dashboard.selection import current_run, kept_or_computed, once
-from dashboard.views.question import live, told
+from dashboard.selection import current_run, once
+from dashboard.views import question
+from dashboard.views.question import View, live, one_of
 from models.languages import Transduction
 from models.runs.run import Run
 
-PAIR, ALL, RIGHT, STEPS = "one pair", "over many pairs", "how right", "an edited step"
-PROMPT, EXAMPLES, HEADS = "one prompt", "by number of examples", "without each head"
 BY = {"length of the source": "length", "place in the target": "place"}
 
 
@@ -27,31 +26,27 @@ def show() -> None:
     """The page."""
     run = current_run()
     if not lack(run, ["prompts"]):
-        shown = controls.segments("Show", [EXAMPLES, HEADS, PROMPT], "prompts_of")
-        with explain_errors():
-            if shown == EXAMPLES:
-                live("in-context")
-            elif shown == HEADS:
-                live("induction")
-            else:
-                _prompt(run)
-        return
-    if reason := lack(run, ["alignment"]):
+        views: dict[str, View] = {
+            "by number of examples": "in-context",
+            "without each head": "induction",
+            "one prompt": _prompt,
+        }
+        one_of(views, "prompts_of")
+    elif reason := lack(run, ["alignment"]):
         st.info(text(reason))
-        return
-    steps = [] if lack(run, ["steps"]) else [STEPS]
-    shown = controls.segments("Show", [PAIR, ALL, RIGHT, *steps], "pairs_of")
-    with explain_errors():
-        if shown == PAIR:
-            _pair(run)
-        elif shown == ALL:
-            if (result := kept_or_computed(run, "alignment")) is not None:
-                told("alignment", result)
-        elif shown == RIGHT:
-            by = BY[controls.segments("By", list(BY), "targets_by")]
-            live("targets", by=by)
-        else:
-            live("steps")
+    else:
+        views = {
+            "one pair": _pair,
+            "over many pairs": lambda _: question.show("alignment"),
+            "how right": _targets,
+        }
+        views |= {} if lack(run, ["steps"]) else {"an edited step": "steps"}
+        one_of(views, "pairs_of")
+
+
+def _targets(run: Run) -> None:
+    """The right targets by length or by place."""
+    live("targets", by=BY[controls.segments("By", list(BY), "targets_by")])
 
 
 def _pair(run: Run) -> None:

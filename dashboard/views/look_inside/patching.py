@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 import torch
 
 from analyses.answers import Answer
 from analyses.options.parts import Patching
-from analyses.questions.parts.patching import METRICS, chart, charts, said_chart, site_name
+from analyses.questions.parts.patching import (
+    METRICS,
+    chart,
+    charts,
+    next_tokens,
+    said_chart,
+    site_name,
+)
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, chooses, explain_errors, judged, picture, reading, seeds_of
+from dashboard.drawing import (
+    chips,
+    chooses,
+    explain_errors,
+    judged,
+    picture,
+    reading,
+    says,
+    seeds_of,
+)
 from dashboard.glossary import meaning
-from dashboard.markup import code, text
+from dashboard.markup import text
 from dashboard.selection import asked, current_run, model_of, suggested, word_input, word_key
 from interp.causal.patching import patched_logits
 from interp.causal.sites import PLACE, Site
@@ -59,13 +74,9 @@ def _answered(run: Run, result: Answer, direction: str) -> None:
     """The effect of patching in the word, and one site of the reader's choice."""
     facts = result.findings
     chips(tuple(facts["word"]), tuple(p - 1 for p in facts["changed_positions"]))
-    st.caption(
-        f"{IN_LANGUAGE[facts['in_language']]} In colour: the positions at "
-        f"which at least one of its {len(facts['counterfactuals'])} counterfactuals differs from "
-        "it. A counterfactual is a word of the same length for which the other verdict is right, "
-        f"with as few symbols changed as possible, for example "
-        f"{code(' '.join(facts['counterfactuals'][0]))}."
-    )
+    truth, others = IN_LANGUAGE[facts["in_language"]], facts["counterfactuals"]
+    example = " ".join(others[0])
+    st.caption(says("patching: word", truth=truth, count=len(others), example=example))
     judged("patching", result)
     chosen = _heatmaps(run, result)
     reading("patching: answered")
@@ -80,15 +91,12 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
     sites = [site_name(row) for row in table[PLACE].to_dict("records")]
     top, words = result.findings.get("top_site"), "Patching effects by site and position."
     words += f" {result.sentence}"
-    if top is None:
-        for kind, figure in charts(result).items():
-            picture(figure, f"{words} Shown: {kind}.")
-        return None
-    key = f"site_of_{word_key(run)}"
-    # This comes before the heatmaps, which frame the site that a link or a key chose.
-    chosen = controls.selectbox("Site", sites, sites.index(top), key=key)
+    key, chosen = f"site_of_{word_key(run)}", None
+    if top is not None:
+        # This comes before the heatmaps, which frame the site that a link or a key chose.
+        chosen = controls.selectbox("Site", sites, sites.index(top), key=key)
     for kind, figure in charts(result, chosen).items():
-        events = chooses(key, "site", f"{kind}_{chosen}")
+        events = chooses(key, "site", f"{kind}_{chosen}") if chosen else {}
         picture(figure, f"{words} Shown: {kind}.", **events)
     return chosen
 
@@ -127,21 +135,7 @@ def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataF
             "patched from": model(source)[0],
         }
         at = int(model.verdict_positions(torch.tensor([len(into)])))
-    tokens = run.objective.tokens(vocabulary)
-    ids = [vocabulary.ids[token] for token in tokens]
-    positions = [at] if run.config.model.sees_ahead else range(len(into) + 1)
-    places = [f"{p} {('<bos>', *into)[p]}" for p in positions]
-    tables = [
-        pd.DataFrame(
-            {
-                "run": name,
-                "place": np.repeat(places, len(ids)),
-                "token": np.tile(tokens, len(places)),
-                "probability": run.objective.probabilities(values[list(positions)])[:, ids]
-                .flatten()
-                .numpy(),
-            }
-        )
-        for name, values in logits.items()
-    ]
-    return pd.concat(tables), [float(values[at, END_ID]) for values in logits.values()]
+    prefixes = [at] if run.config.model.sees_ahead else list(range(len(into) + 1))
+    read = {name: values[prefixes] for name, values in logits.items()}
+    table = next_tokens(run, into, read, prefixes)
+    return table, [float(values[at, END_ID]) for values in logits.values()]

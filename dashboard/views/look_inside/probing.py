@@ -14,12 +14,12 @@ from analyses.questions.inside.probe import (
     read_by,
     truth_chart,
 )
-from analyses.questions.inside.probing import METHODS, NUISANCE, chart, headline, heatmap
+from analyses.questions.inside.probing import METHODS, NUISANCE, headline, heatmap
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import chooses, explain_errors, judged, picture, reading, seeds_of
+from dashboard.drawing import chooses, explain_errors, picture, reading
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of
+from dashboard.selection import current_run, model_of
+from dashboard.views import question
 from models.runs.run import Run
 
 VIEWS: dict[str, str] = {method: f"{method} probe" for method in METHODS}
@@ -28,11 +28,12 @@ VIEWS |= {"longer": "linear, longer words", "online code": "online code"}
 
 def show() -> None:
     """The page."""
+    question.show("probing", _answered)
+
+
+def _answered(result: Answer) -> None:
+    """The variable and the site that the reader chooses, and the best sites of all variables."""
     run = current_run()
-    result = kept_or_computed(run, "probing")
-    if result is None:
-        return
-    judged("probing", result)
     target, site = _overview(run, result)
     st.header(f"{text(target)} at {text(site)}", divider="gray")
     with explain_errors():
@@ -44,8 +45,6 @@ def show() -> None:
         hide_index=True,
     )
     reading("probing")
-    seeds_of(run, "probing")
-    downloads("probing", result, lambda: chart(result))
 
 
 def _overview(run: Run, result: Answer) -> tuple[str, str]:

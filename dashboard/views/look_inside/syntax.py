@@ -8,29 +8,25 @@ import streamlit as st
 from analyses.questions.inside import syntax as trees
 from analyses.questions.parts import dependencies as depends
 from dashboard import controls
-from dashboard.drawing import explain_errors, says
+from dashboard.drawing import says
 from dashboard.markup import code
-from dashboard.selection import current_run, once
-from dashboard.views.question import live
+from dashboard.selection import once
+from dashboard.views.question import View, live, one_of
 from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
 
-TREE, DEEP, DEPENDS = "the tree", "how deep", "what depends on what"
 SHOWN = 3
 """Examples of dependencies for each number of attractors."""
 
 
 def show() -> None:
     """The page."""
-    run = current_run()
-    shown = controls.segments("Show", [TREE, DEEP, DEPENDS], "syntax_of")
-    with explain_errors():
-        if shown == TREE:
-            _tree(run)
-        elif shown == DEEP:
-            live("depths")
-        else:
-            _depends(run)
+    views: dict[str, View] = {
+        "the tree": _tree,
+        "how deep": "depths",
+        "what depends on what": _depends,
+    }
+    one_of(views, "syntax_of")
 
 
 def _tree(run: Run) -> None:

@@ -10,39 +10,34 @@ from analyses.questions.inside import sentences as whole
 from analyses.questions.inside import vectors as of_words
 from analyses.questions.inside.probe import PROJECTIONS, projection_chart
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture, reading
+from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
-from dashboard.selection import current_run, once
-from dashboard.views.question import live
+from dashboard.selection import once
+from dashboard.views.question import View, live, one_of
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
 
-MAP, SCORES, SENSES = "a map", "how often right", "one form, two senses"
-WHOLE = "whole words"
 DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 
 def show() -> None:
     """The page."""
-    run = current_run()
-    language = run.language
-    shown = controls.segments("Show", [MAP, SCORES, SENSES, WHOLE], "vectors_of")
-    with explain_errors():
-        if shown == WHOLE:
-            _whole(run)
-        elif shown == SCORES:
-            live("vectors")
-        elif shown == SENSES:
-            live("senses")
-        elif reason := lack(run, ["classes"]):
-            st.info(text(f"{reason}; or look at whole words."))
-        else:
-            assert isinstance(language, ContextFreeLanguage)
-            _map(run, language)
+    views: dict[str, View] = {
+        "a map": _map,
+        "how often right": "vectors",
+        "one form, two senses": "senses",
+        "whole words": _whole,
+    }
+    one_of(views, "vectors_of")
 
 
-def _map(run: Run, language: ContextFreeLanguage) -> None:
+def _map(run: Run) -> None:
     """The words in two dimensions, and an analogy that the reader chooses."""
+    if reason := lack(run, ["classes"]):
+        st.info(text(f"{reason}; or look at whole words."))
+        return
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
     by_name = _vectors(run)
     name = controls.selectbox("Vectors", list(by_name), key="vectors_kind")
     matrix = by_name[name]

@@ -37,15 +37,10 @@ def show() -> None:
         if runs and step:
             _told(runs[0], step)
         elif learners and not runs:
-            st.info(
-                f"{text(learners[0].name)} has learned lines like these. It has not been asked for "
-                f"its rule yet: {code(lab('analyse', learners[0].path))} asks it for that."
-            )
+            run = learners[0]
+            st.info(says("story: not asked", run=run.name, command=lab("analyse", run.path)))
         elif not learners:
-            st.info(
-                "No network in this folder has learned these lines yet. `lab demo dieren` trains "
-                "one and looks inside it, in some minutes."
-            )
+            st.info(says("story: no network"))
     _lines(marked=step == len(STEPS) - 1)
     if find_runs(runs_folder()):
         with explain_errors():
@@ -132,10 +127,7 @@ def _automaton(result: Answer) -> None:
         "label."
     )
     if (untrained := of["untrained"]["agreement_truth"]) is not None:
-        st.markdown(
-            f"That of the same network before its training gives {untrained:.1%} theirs. What is "
-            "found beyond that was learned."
-        )
+        st.markdown(says("story: untrained", share=f"{untrained:.1%}"))
 
 
 def _lines(marked: bool) -> None:
@@ -152,11 +144,7 @@ def _lines(marked: bool) -> None:
                 st.caption(f"{len(kept):d} of {len(lines):d} lines keep the rule.")
                 for word in lines:
                     if weaker.contains(word) and word not in kept:
-                        st.caption(
-                            f"One line decides between two rules: {text(' '.join(word))}. As all "
-                            "of A it has leeuw, later olifant, later leeuw; but an olifant stands "
-                            "before its first leeuw."
-                        )
+                        st.caption(says("story: two rules", line=" ".join(word)))
 
 
 def _line(word: Word, marked: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.drawing import go_to, link_to
+from dashboard.drawing import LINKS, link_to
 from dashboard.glossary import explained
 from dashboard.markup import text
 from dashboard.selection import is_dutch, most_telling, runs_folder
@@ -37,8 +37,9 @@ def stop(address: str | None) -> None:
         return
     number = int(at)
     here = tour.stops[number - 1]
-    if address not in (None, here.page):
-        go_to(here.page)
+    links = st.session_state.get(LINKS, {})
+    if address not in (None, here.page) and here.page in links:
+        st.switch_page(links[here.page], query_params=dict(st.query_params))
     if st.session_state.get(REACHED) != (name, number):
         st.session_state[REACHED] = name, number
         _arrange(tour, here)
