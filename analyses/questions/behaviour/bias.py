@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import bars
 from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
@@ -126,7 +126,6 @@ QUESTION = of_table(
     _chart,
     needs=("two rules", "verdict"),
     of_inside=False,
-    planned=(Planned("trained", "untrained"),),
 )
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from torch import Tensor
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures, share
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
 from analyses.questions.behaviour.pooled import pooled
@@ -92,8 +92,7 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
     by_source: dict[int, dict[Word, None]] = {}
     for _ in range(DRAWN):
         words = language.sample(rng, count * len(lengths), lengths, True, "test").words
-        for ids, length in zip(words.ids, words.lengths, strict=True):
-            word = language.vocabulary.decode(ids[:length])
+        for word in language.vocabulary.decoded(words):
             group = by_source.setdefault(len(language.split(word)[0]), {})
             if len(group) < count:
                 group[word] = None
@@ -282,14 +281,10 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             finding = f"{{}} of the targets are right {where}"
             claims.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
     if last["share"] < 1:
-        value, low, high, count = last[["lost", "lost_low", "lost_high", "count"]]
         lost = Claim(
             f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
             "costs {} of the tokens",
-            value,
-            low,
-            high,
-            count,
+            *measured(last, "lost", "lost_low", "lost_high", "count"),
             "pairs",
             "bootstrap over pairs",
             {"no difference": 0.0},

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from analyses.questions.inside.after_prefixes import answers_after
 from analyses.questions.inside.probing import targets
 from analyses.words import WordTensors, sample_window
 from interp.model import activations, sites_of
@@ -22,7 +23,7 @@ from models.errors import UserError
 from models.languages import Word, Words
 from models.languages.counting import CountingLanguage
 from models.runs.run import Run
-from models.training.evaluation import after_prefixes, words_to_read
+from models.training.evaluation import words_to_read
 
 Change = Literal["erase", "add", "add in proportion"]
 WORDS = 300  # words of the window, to which an eraser or a direction is fitted
@@ -47,26 +48,13 @@ def changed(
     network only at the first of these positions, since the network goes on from there.
 
     Returns:
-        One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
-        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
+        The columns of ``answers_after``; run is "as it is" or "changed".
     """
-    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
+    words = words_to_read(model, word)
     hook = sites_of(model)[site], _hook(model, run, site, variable, change, k, words)
     tokens = torch.as_tensor(words.tokens)
     outputs = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
-    names = list(run.objective.tokens(vocabulary))
-    ids = [vocabulary.ids[name] for name in names]
-    position = np.repeat(np.arange(len(word) + 1), len(ids))
-    tables = []
-    for name, logits in outputs.items():
-        read = after_prefixes(model, logits, words)
-        table = pd.DataFrame({"run": name, "position": position})
-        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
-        table["token"] = np.tile(names, len(word) + 1)
-        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
-        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    return answers_after(run, model, word, words, outputs)
 
 
 def _counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:

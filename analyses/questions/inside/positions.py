@@ -174,6 +174,7 @@ QUESTION = of_table(
     _chart,
     lambda table: table.drop(columns=["vectors", "window"]),
     needs=("heads",),
+    planned=(),
 )
 
 if __name__ == "__main__":

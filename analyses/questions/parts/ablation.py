@@ -22,6 +22,7 @@ from analyses.charts.theme import QUIET, TRAINED, figures, share
 from analyses.claims import Claim, measured
 from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
+from analyses.questions.inside.after_prefixes import answers_after
 from analyses.questions.parts import circuits
 from analyses.script import script
 from analyses.words import WordTensors, sample_window
@@ -34,7 +35,7 @@ from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.languages import Sample, Word, Words
 from models.runs.run import Run
-from models.training.evaluation import after_prefixes, verdicts, words_to_read
+from models.training.evaluation import verdicts, words_to_read
 
 TESTED = 400
 """Words of the training window that are judged; equal ones count once."""
@@ -177,25 +178,12 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
     """The model's answers after BOS and every symbol of a word, with and without the parts.
 
     Returns:
-        One row per run ("as it is", "broken"), prefix and token: run, position, place ("3 b"),
-        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
+        The columns of ``answers_after``; run is "as it is" or "broken".
     """
-    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
-    tokens = torch.as_tensor(words.tokens)
+    words = words_to_read(model, word)
     broken = removal.logits(model, words, _reference(run))
-    names = list(run.objective.tokens(vocabulary))
-    ids = [vocabulary.ids[name] for name in names]
-    position = np.repeat(np.arange(len(word) + 1), len(ids))
-    tables = []
-    for name, logits in ((AS_IT_IS, model(tokens)), (BROKEN, broken)):
-        table = pd.DataFrame({"run": name, "position": position})
-        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
-        table["token"] = np.tile(names, len(word) + 1)
-        read = after_prefixes(model, logits, words)
-        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
-        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    outputs = {AS_IT_IS: model(torch.as_tensor(words.tokens)), BROKEN: broken}
+    return answers_after(run, model, word, words, outputs)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
@@ -126,7 +126,6 @@ QUESTION = of_table(
     _headline,
     _chart,
     needs=("heads", "one side", "residual"),
-    planned=(Planned("trained", "untrained"),),
 )
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Progress, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
@@ -114,7 +114,7 @@ def pairs_of(
     kept = {language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)}
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
-    cases = list[Dependency]()
+    cases = list[_Dependency]()
     controls: dict[tuple[int, int], set[int]] = defaultdict(set)
     swaps: dict[int, set[int]] = defaultdict(set)
     for drawn in range(0, MOST_DRAWN, AT_ONCE):
@@ -141,7 +141,7 @@ def pairs_of(
 
 
 @dataclass(frozen=True)
-class Dependency:
+class _Dependency:
     """One place that depends on an earlier one.
 
     Attributes:
@@ -169,7 +169,7 @@ def _in(
     words: Words,
     rng: np.random.Generator,
     swaps: dict[int, set[int]] | None,
-) -> list[Dependency]:
+) -> list[_Dependency]:
     """One symbol of each word is changed: where does this first change what may follow?
 
     Args:
@@ -200,12 +200,12 @@ def _in(
             instead = instead[instead >= FIRST_SYMBOL_ID]
             if len(instead):
                 other, begin = int(rng.choice(instead)), words.ids[row, :place]
-                cases.append(Dependency(begin, here, int(ids[row, here]), token, other))
+                cases.append(_Dependency(begin, here, int(ids[row, here]), token, other))
             break
     return cases
 
 
-def _paired(cases: list[Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
+def _paired(cases: list[_Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
     """Each different one once, with its attractors."""
     cases = list({(*case.ids.tolist(), case.at, case.wanted): case for case in cases}.values())
     lengths = np.array([len(case.ids) for case in cases])
@@ -510,7 +510,6 @@ QUESTION = of_table(
     _chart,
     side_by_side,
     needs=("language", "next symbols", "causal"),
-    planned=(Planned("trained", "untrained"),),
 )
 
 if __name__ == "__main__":

@@ -15,12 +15,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, models_of, numbers, of_answer, plain, quiet
 from analyses.charts.heads import LOOK, chart
 from analyses.claims import Claim
 from analyses.options.parts import Heads as Options
 from analyses.questions.trials import heads_apart
-from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
 from interp.causal.ablation import Ablation
@@ -350,9 +349,8 @@ def _headline(result: Answer) -> pd.DataFrame:
     return numbers(rows)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "heads",
-    BUILT_IN["heads"].asks,
     Options,
     analyse,
     _headline,

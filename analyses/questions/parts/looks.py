@@ -19,7 +19,7 @@ from altair.typing import ChartType
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
@@ -286,7 +286,6 @@ QUESTION = of_table(
     _chart,
     lambda table: table.drop(columns=["choice", "decides"]),
     needs=("language", "heads", "one side", "causal", "next symbols"),
-    planned=(Planned("trained", "untrained"),),
 )
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from analyses.answers import (
     Answer,
     Planned,
     Progress,
-    Question,
     models_of,
     numbers,
+    of_answer,
     plain,
     quiet,
 )
@@ -29,7 +29,6 @@ from analyses.charts.theme import QUIET, figures, named
 from analyses.claims import Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
-from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
@@ -338,9 +337,8 @@ def said_chart(table: pd.DataFrame) -> ChartType:
     return picture.facet(row=row)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "patching",
-    BUILT_IN["patching"].asks,
     Options,
     analyse,
     _headline,

@@ -157,6 +157,7 @@ QUESTION = of_table(
     _chart,
     needs=("gradients",),
     of_inside=False,
+    planned=(),
 )
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.answers import Answer, Progress, of_answer, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
 from analyses.claims import Claim
 from analyses.options.words import LONGEST, SHORTEST, Replacement
@@ -26,7 +26,6 @@ from analyses.questions.words.explanations import (
     on_scale,
     replacement_in_words,
 )
-from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.axioms import consistency
@@ -68,10 +67,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     language, model = run.language, run.model()
     sample = words_of(run, options)
     tables: list[pd.DataFrame] = []
-    for index, (ids, length, label) in enumerate(
-        zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
-    ):
-        word = language.vocabulary.decode(ids[:length])
+    words = language.vocabulary.decoded(sample.words)
+    for index, (word, label) in enumerate(zip(words, sample.labels, strict=True)):
         progress(index, len(sample.labels), f"explaining {' '.join(word)}")
         table = _of_word(model, language, word, options, index)
         table.insert(0, "word", index)
@@ -367,9 +364,8 @@ def _chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     return figure
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "leaderboard",
-    BUILT_IN["leaderboard"].asks,
     Options,
     analyse,
     _headline,
