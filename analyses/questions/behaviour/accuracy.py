@@ -16,7 +16,6 @@ from analyses.charts.accuracy import chart
 from analyses.claims import Claim
 from analyses.options.behaviour import Accuracy as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from interp.explanations.reliance import LEANS, reliance
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -391,6 +390,3 @@ QUESTION = of_answer(
     of_inside=False,
     planned=(Planned("trained", "untrained", by="variable"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

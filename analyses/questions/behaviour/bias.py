@@ -17,7 +17,6 @@ from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Bias as Options
 from analyses.questions.behaviour.accuracy import RIGHT
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import wilson
 from models.languages import AmbiguousLanguage, language
@@ -127,6 +126,3 @@ QUESTION = of_table(
     needs=("two rules", "verdict"),
     of_inside=False,
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

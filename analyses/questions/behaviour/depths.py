@@ -14,7 +14,6 @@ from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Depths as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -188,6 +187,3 @@ QUESTION = of_table(
     of_inside=False,
     brief=Options(count=16),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -22,7 +22,6 @@ from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, colours,
 from analyses.claims import Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import InContext as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
@@ -305,6 +304,3 @@ QUESTION = of_table(
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -18,7 +18,6 @@ from analyses.claims import Claim
 from analyses.options.behaviour import Perplexity as Options
 from analyses.questions.behaviour import hidden
 from analyses.questions.training.loss import entropy_and_kl, shares_of
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums
 from models.base import LanguageModel, build
@@ -343,6 +342,3 @@ QUESTION = of_table(
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -21,7 +21,6 @@ from analyses.charts.theme import SEVERAL, UNTRAINED, colours, figures, named, s
 from analyses.claims import Claim, measured
 from analyses.options.behaviour import Steps as Options
 from analyses.questions.behaviour.targets import greedy
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import wilson
 from models.errors import UserError
@@ -137,6 +136,3 @@ QUESTION = of_table(
     needs=("steps", "next symbols", "causal"),
     of_inside=False,
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

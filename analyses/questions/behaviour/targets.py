@@ -25,7 +25,6 @@ from analyses.claims import Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_mean, wilson
 from models.base import LanguageModel
@@ -336,6 +335,3 @@ QUESTION = of_table(
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -35,7 +35,6 @@ from analyses.questions.inside.dictionaries.measured import (
 from analyses.questions.inside.dictionaries.planted import planted_truth
 from analyses.questions.inside.dictionaries.stated import state_truth
 from analyses.questions.inside.dictionaries.truth import Truth
-from analyses.script import script
 from interp.dictionaries.training import Recipe
 from models.base import LanguageModel
 from models.errors import UserError, unknown
@@ -253,6 +252,3 @@ QUESTION = of_answer(
     shown=_shown,
     planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -12,7 +12,6 @@ from analyses.charts.marks import curve
 from analyses.charts.theme import by_model, figures, named
 from analyses.claims import Claim, measured
 from analyses.options.inside import Dimension as Options
-from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.model import activations, sites_of
 from interp.vectors.dimension import participation_ratios
@@ -93,6 +92,3 @@ QUESTION = of_table(
     _chart,
     needs=("one side", "states"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

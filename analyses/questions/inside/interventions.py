@@ -29,7 +29,6 @@ from analyses.questions.trials.findings import (
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
-from analyses.script import script
 from interp.model import sites_of
 from interp.probing.steering_trials import MEAN_K
 from models.errors import UserError
@@ -341,6 +340,3 @@ QUESTION = of_answer(
     ),
     needs=("verdict", "variables", "one side", "states"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -26,7 +26,6 @@ from analyses.charts.marks import heat
 from analyses.charts.theme import figures, named
 from analyses.claims import Claim
 from analyses.options.inside import Probing as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, one_of_each, sample_window
 from interp.model import SITES, activations, sites_of
 from interp.probing.best_sites import best_sites
@@ -391,6 +390,3 @@ QUESTION = of_answer(
         Planned("compression", "compression, untrained"),
     ),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -21,7 +21,6 @@ from analyses.charts.marks import curve
 from analyses.charts.theme import by_model, figures, named, share
 from analyses.claims import Claim
 from analyses.options.inside import Senses as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations, sites_of
 from interp.statistics import bootstrap_mean, unless_agreed
@@ -213,6 +212,3 @@ QUESTION = of_table(
     _chart,
     needs=("trees", "stream"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

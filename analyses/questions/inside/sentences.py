@@ -26,7 +26,6 @@ from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
-from analyses.script import script
 from analyses.words import WordTensors
 from interp.model import activations, sites_of
 from interp.probing.linear import standardise
@@ -280,6 +279,3 @@ QUESTION = of_table(
     side_by_side,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

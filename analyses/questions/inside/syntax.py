@@ -13,7 +13,6 @@ from analyses.charts.marks import dots, panels
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim, measured
 from analyses.options.inside import Syntax as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.model import activations, sites_of
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
@@ -208,6 +207,3 @@ QUESTION = of_table(
         for other in (f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}")
     ),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

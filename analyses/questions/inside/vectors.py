@@ -22,7 +22,6 @@ from analyses.charts.marks import dots, points
 from analyses.charts.theme import colours, figures, named, share
 from analyses.claims import Claim, measured
 from analyses.options.inside import Vectors as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations
 from interp.statistics import crossed_bootstrap, seeds_interval
@@ -341,6 +340,3 @@ QUESTION = of_table(
     needs=("classes",),
     planned=(Planned("W_E", RANDOM),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -24,7 +24,6 @@ from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
 from analyses.questions.inside.after_prefixes import answers_after
 from analyses.questions.parts import circuits
-from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
@@ -328,6 +327,3 @@ QUESTION = of_table(
     needs=("heads", "verdict"),
     planned=(Planned("broken", "random parts"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

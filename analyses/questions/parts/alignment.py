@@ -26,7 +26,6 @@ from analyses.charts.theme import TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim, measured
 from analyses.needs import require
 from analyses.options.parts import Alignment as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.alignment import agreement, aligned, attention_to_source, effects_of_source
 from interp.statistics import bootstrap_mean, brackets
@@ -377,6 +376,3 @@ QUESTION = of_answer(
     brief=Options(words=24, donors=1),
     planned=(Planned("best head", "best head, untrained", alone="area"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

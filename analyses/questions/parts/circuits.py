@@ -27,7 +27,6 @@ from analyses.answers import (
 from analyses.charts.circuit import chart
 from analyses.claims import Claim, measured
 from analyses.options.parts import Circuits as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.metrics import logit_at
 from interp.circuits.circuits import Bench, Quality, areas, connected, curve, smallest
@@ -309,6 +308,3 @@ QUESTION = of_answer(
     ),
     needs=("verdict", "one side", "heads", "sum", "residual"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -12,7 +12,6 @@ from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Cosine as Options
-from analyses.script import script
 from interp.comparisons import corrected
 from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import has_rotary_positions, qk_circuit
@@ -127,6 +126,3 @@ QUESTION = of_table(
     _chart,
     needs=("heads", "one side", "residual"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -28,7 +28,6 @@ from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Dependencies as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.causal.metrics import ReadAt
 from interp.causal.patching import patch
@@ -511,6 +510,3 @@ QUESTION = of_table(
     side_by_side,
     needs=("language", "next symbols", "causal"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

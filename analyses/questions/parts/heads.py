@@ -20,7 +20,6 @@ from analyses.charts.heads import LOOK, chart
 from analyses.claims import Claim
 from analyses.options.parts import Heads as Options
 from analyses.questions.trials import heads_apart
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
 from interp.causal.ablation import Ablation
 from interp.causal.metrics import logit_at
@@ -360,6 +359,3 @@ QUESTION = of_answer(
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict", "one side", "heads"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -24,7 +24,6 @@ from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Looks as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.attention import attention
 from interp.statistics import bootstrap_mean, brackets
@@ -287,6 +286,3 @@ QUESTION = of_table(
     lambda table: table.drop(columns=["choice", "decides"]),
     needs=("language", "heads", "one side", "causal", "next symbols"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -29,7 +29,6 @@ from analyses.charts.theme import QUIET, figures, named
 from analyses.claims import Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
-from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.causal.patching import over_pairs, patch
@@ -347,6 +346,3 @@ QUESTION = of_answer(
     planned=(Planned("largest effect", "largest effect, untrained"),),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -18,7 +18,6 @@ from analyses.claims import Claim
 from analyses.options.rule import Discovery as Options
 from analyses.questions.rule.learned_rule import claim_of, learned, near_rule
 from analyses.questions.rule.rule_evidence import SIDE, Lines, rebuilt, sentences, transitions
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts
@@ -310,6 +309,3 @@ QUESTION = of_answer(
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

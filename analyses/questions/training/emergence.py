@@ -23,7 +23,6 @@ from analyses.claims import Claim
 from analyses.options.inside import Probing
 from analyses.options.training import Emergence as Options
 from analyses.questions.inside.probing import NUISANCE, TOO_FEW, examples
-from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
 from interp.statistics import weighted_sum
@@ -229,6 +228,3 @@ QUESTION = of_answer(
     brief=Options(words=100, count=4),
     planned=(Planned("in the end", "before the first step"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -20,7 +20,6 @@ from analyses.questions.training.of_lines.drawn import chart, claims, side_by_si
 from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import Shortcut, margins_of_each, target_words
 from analyses.questions.training.of_lines.views import METHODS, Found, Training
-from analyses.script import script
 from interp.influence.scores import datamodel, lds_interval, predicted
 from models.runs.run import Run
 from models.training.without_lines import lines_of
@@ -137,6 +136,3 @@ QUESTION = of_answer(
     shown=lambda answer: side_by_side(answer.table),
     planned=tuple(Planned(f"{method}, trained", f"{method}, untrained") for method in METHODS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

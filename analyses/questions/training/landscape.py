@@ -15,7 +15,6 @@ from analyses.charts.theme import figures
 from analyses.claims import Claim
 from analyses.options.training import Landscape as Options
 from analyses.questions.training.held_out import HeldOut, as_function
-from analyses.script import script
 from interp.statistics import t_interval, weighted_sum
 from interp.training.curvature import plane, random_direction, second_derivative, sharpest
 from models.base import LanguageModel
@@ -150,6 +149,3 @@ QUESTION = of_table(
     needs=("gradients",),
     of_inside=False,
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -14,7 +14,6 @@ from analyses.options.training import Lines as Options
 from analyses.questions.training.of_lines import drawn_lines
 from analyses.questions.training.of_lines.culprits import can_be_turned
 from analyses.questions.training.of_lines.listed import NAMED, for_word, suspects
-from analyses.script import script
 from models.errors import UserError
 from models.runs.run import Run
 
@@ -107,6 +106,3 @@ QUESTION = of_answer(
     needs=("lines", "verdict", "gradients"),
     shown=_shown,
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -20,7 +20,6 @@ from analyses.charts.theme import EDGE, figures
 from analyses.claims import Claim
 from analyses.options.words import Explanations as Options
 from analyses.options.words import Leaderboard, Replacement
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.causal.metrics import log_odds_at
 from interp.explanations.case import Case
@@ -432,6 +431,3 @@ QUESTION = of_answer(
     _claims,
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -26,7 +26,6 @@ from analyses.questions.words.explanations import (
     on_scale,
     replacement_in_words,
 )
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.axioms import consistency
 from interp.explanations.case import Case, Values
@@ -374,6 +373,3 @@ QUESTION = of_answer(
     brief=Options(words=40, longest=8, replacements=("uniform",), draws=4),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))
