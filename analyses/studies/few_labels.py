@@ -382,8 +382,8 @@ def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
     means = table.dropna(subset=[measure])
     digits = 2 if measure == "forgotten" else 3
     texts = [
-        interval_text(*row, f".{digits}f")
-        for row in means[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
+        interval_text(mean, low, high, f".{digits}f")
+        for mean, low, high in means[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
     ]
     cells = means.assign(said=texts, column=[f"{lines:,} lines" for lines in means["lines"]])
     grids = {}

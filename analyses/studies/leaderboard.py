@@ -222,5 +222,4 @@ def chart(result: Answer, shown: Sequence[str] = PANELS, scale: str = SCALES[0])
         if there:
             part = panels(table[table["measure"].isin(there)], there)
             rows.append(part.properties(title=", ".join(key)))
-    figure: ChartType = alt.vconcat(*rows, spacing=24)
-    return figure
+    return alt.vconcat(*rows, spacing=24)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
@@ -232,8 +232,6 @@ def _row(
 ) -> dict[str, object]:
     low, high = wilson(int(exact.sum()), len(exact))
     shares = [hits.sum(axis=1) / there.sum(axis=1) for hits in right]
-    mean, running_low, running_high = map(float, bootstrap_mean(shares[1]))
-    lost, lost_low, lost_high = map(float, bootstrap_mean(shares[0] - shares[1]))
     counts = there.sum(axis=0)
     by_place = right[0].sum(axis=0)[counts > 0] / counts[counts > 0]
     return {
@@ -242,14 +240,16 @@ def _row(
         "low": low,
         "high": high,
         "forced": float(shares[0].mean()),
-        "running": mean,
-        "running_low": running_low,
-        "running_high": running_high,
-        "lost": lost,
-        "lost_low": lost_low,
-        "lost_high": lost_high,
+        **_interval("running", shares[1]),
+        **_interval("lost", shares[0] - shares[1]),
         "alone": float(np.prod(by_place)),
     }
+
+
+def _interval(name: str, values: Float[np.ndarray, " pair"]) -> dict[str, float]:
+    """The mean over pairs with its interval, in three columns."""
+    names = (name, f"{name}_low", f"{name}_high")
+    return dict(zip(names, map(float, bootstrap_mean(values)), strict=True))
 
 
 def side_by_side(table: pd.DataFrame) -> pd.DataFrame:

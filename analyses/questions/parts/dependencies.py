@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import altair as alt
 import numpy as np
@@ -79,14 +79,7 @@ class Pairs:
     attractors: np.ndarray
 
     def __getitem__(self, rows: np.ndarray) -> Pairs:
-        return Pairs(
-            self.ids[rows],
-            self.changed[rows],
-            self.at[rows],
-            self.wanted[rows],
-            self.instead[rows],
-            self.attractors[rows],
-        )
+        return Pairs(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     def __len__(self) -> int:
         return len(self.at)

@@ -359,8 +359,7 @@ def _chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     for kind, part in rows.groupby("membership", sort=False):
         there = [name for name in PANELS if (part["measure"] == name).any()]
         parts.append(panels(part, there).properties(title=str(kind)))
-    figure: ChartType = alt.vconcat(*parts, spacing=24)
-    return figure
+    return alt.vconcat(*parts, spacing=24)
 
 
 QUESTION = of_answer(
