@@ -172,6 +172,21 @@ def sections(file: Path) -> Mapping[str, str]:
     return {name: " ".join(words.split()) for name, _, words in pieces}
 
 
+def of_answer(
+    name: str,
+    options: type[Options],
+    analyse: Callable[[Run, Options, Progress], Answer],
+    *parts: Any,
+    **others: Any,
+) -> Question[Options]:
+    """A question of the lab, in the words of the registry.
+
+    Args:
+        parts, others: the further attributes of ``Question``.
+    """
+    return Question(name, BUILT_IN[name].asks, options, analyse, *parts, **others)
+
+
 def of_table(
     name: str,
     options: type[Options],
@@ -184,6 +199,9 @@ def of_table(
 ) -> Question[Options]:
     """A question of the lab whose claims, numbers and pictures are made of its table alone.
 
+    Unless another plan is given, its numbers of the trained network are compared over seeds with
+    those of the untrained one.
+
     Args:
         ask: makes the table.
         claims: what is found, held against its controls.
@@ -191,16 +209,15 @@ def of_table(
         others: further attributes of ``Question``.
     """
 
-    return Question(
+    return of_answer(
         name,
-        BUILT_IN[name].asks,
         options,
         lambda run, options, progress: Answer(ask(run, options, progress)),
         lambda answer: headline(answer.table),
         lambda answer: chart(answer.table),
         claims=lambda answer: claims(answer.table),
         shown=lambda answer: {"": brief_table(answer.table)},
-        **others,
+        **{"planned": (Planned("trained", "untrained"),)} | others,
     )
 
 
@@ -219,6 +236,19 @@ def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
     """
     table = pd.DataFrame(list(rows), columns=["variable", "of", "value"])
     return table.astype({"value": float})
+
+
+def row_numbers(
+    table: pd.DataFrame, variable: str, of: str = "{model}", value: str = "value"
+) -> pd.DataFrame:
+    """``numbers``, one of each row of a table.
+
+    Args:
+        variable, of: the name of the number, in which "{column}" stands for what the row has there.
+        value: the column of the number.
+    """
+    rows = table.to_dict("records")
+    return numbers((variable.format(**row), of.format(**row), row[value]) for row in rows)
 
 
 def question(name: str) -> Question[Any]:
@@ -365,10 +395,15 @@ def scorecard(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])
 
 
+def chosen_options(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an answer that are not the default ones."""
+    default = plain(asdict(question(name).options()))
+    return {key: value for key, value in plain(arguments).items() if default.get(key) != value}
+
+
 def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
     """The options of an answer in words: those that are not the default ones."""
-    default = arguments_of(question(name).options())
-    differ = [(key, value) for key, value in arguments.items() if default.get(key) != value]
+    differ = chosen_options(name, arguments).items()
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in differ) or "the defaults"
 
 

@@ -167,9 +167,14 @@ class Claim:
 
 def measured(
     row: Mapping[str, Any] | pd.Series, value: str, low: str, high: str, n: str
-) -> tuple[float, float, float, int]:
+) -> tuple[float | None, float | None, float | None, int]:
     """The fields value, low, high and n of a claim, from these columns of a row."""
-    return float(row[value]), float(row[low]), float(row[high]), int(row[n])
+    return row[value], row[low], row[high], row[n]
+
+
+def interval_text(value: float, low: float, high: float, form: str = ".2f") -> str:
+    """A number of a table with its interval, if it has one; "-" where it is NaN."""
+    return "-" if value != value else f"{value:{form}}{brackets(low, high, form)}"
 
 
 def _within(clause: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs any question as a script: `python -m analyses.questions.parts.patching RUN [OPTIONS]`."""
+"""Runs any question as a script: `python -m analyses.script patching RUN [OPTIONS]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from models.runs.run import Run
 
 
 def script(analysis: Question[Any]) -> int:
-    """The same as `lab analyse RUN NAME [OPTIONS]`. Returns the exit status."""
+    """The same as `lab analyse RUN NAME [OPTIONS]`, for the module of a question in another
+    package. Returns the exit status."""
     return exit_status(lambda: _from_arguments(analysis.name, sys.argv[1:] or ["--help"]))
 
 
@@ -69,3 +70,8 @@ def as_json(result: Answer) -> dict[str, Any]:
     knowledge = result.knowledge and asdict(result.knowledge)
     about = {"grade": result.verdict.grade, "claims": claims, "knowledge": knowledge}
     return {**fields, **about, "table": rows}
+
+
+if __name__ == "__main__":
+    named, *words = sys.argv[1:] or [""]
+    raise SystemExit(exit_status(lambda: _from_arguments(named, words or ["--help"])))

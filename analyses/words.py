@@ -117,7 +117,7 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
     with suppress(LookupError):  # there may be no others
         label, lengths = not language.contains(word), [len(word)]
         some = language.sample(rng, 8 * most, lengths, label=label, split=apart(language)).words
-        further = [language.vocabulary.decode(ids[: len(word)]) for ids in some.ids]
+        further = language.vocabulary.decoded(some)
     further.sort(key=lambda other: sum(a != b for a, b in zip(other, word, strict=True)))
     return list(dict.fromkeys([*nearest, *further]))[:enough]
 
@@ -157,8 +157,10 @@ def near_miss(run: Run, n: int, seed: int = ANALYSIS_SEED) -> Word:
         return member(run, n)
     length, rng = len(member(run, n)), np.random.default_rng(seed)
     words = language.sample(rng, 64, [length], label=False, split=apart(language)).words
-    decoded = [language.vocabulary.decode(row) for row in words.ids]
-    return min(decoded, key=lambda word: len((language.rationales(word) or (word,))[0]))
+    return min(
+        language.vocabulary.decoded(words),
+        key=lambda word: len((language.rationales(word) or (word,))[0]),
+    )
 
 
 def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:

@@ -43,7 +43,7 @@ WIDTH = 80
 ABOUT = """Each command takes `--help`: here stands what it says. A mistake is answered by one line
 and exit status 2, and nothing half written is left."""
 SCRIPTS = """The options of `lab analyse RUN NAME`. Each question is a script too:
-`python -m analyses.questions.parts.patching RUN`."""
+`python -m analyses.script patching RUN`."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

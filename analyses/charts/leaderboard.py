@@ -99,8 +99,7 @@ def against_reliance(rows: pd.DataFrame) -> ChartType:
         size=36,
     ).properties(width=120, height=90)
     title = alt.Header(title=None, labelFontSize=12)
-    figure: ChartType = layer.facet(alt.Facet("method:N", sort=order, header=title), columns=5)
-    return figure
+    return layer.facet(alt.Facet("method:N", sort=order, header=title), columns=5)
 
 
 def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
@@ -135,5 +134,4 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
         )
         title = alt.Title(name, anchor="start", frame="group")
         parts.append(picture.properties(width=170, title=title))
-    figure: ChartType = alt.hconcat(*parts, spacing=12)
-    return figure
+    return alt.hconcat(*parts, spacing=12)

@@ -20,6 +20,7 @@ from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
 from models.decoding.choice import Choice
+from models.decoding.limits import LIMITS
 from models.errors import UserError
 from models.languages import FormalLanguage
 from models.runs.run import Run
@@ -133,13 +134,7 @@ def generate(options: Generate) -> None:
             OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
             OUT.print(sentence)
         return
-    choice = Choice(
-        options.temperature,
-        options.top_k,
-        options.top_p,
-        options.frequency_penalty,
-        options.presence_penalty,
-    )
+    choice = Choice(**{name: getattr(options, name) for name in LIMITS})
     maker = generator(run, options.longest, prompt)
     count = options.count or 10
     if options.all_words:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
 from analyses.options.shared import Checked, Seed
-from models.errors import UserError, unknown
+from models.errors import UserError
 
 Replacement = Literal["uniform", "data", "fixed"]
 """The stand-ins for hidden symbols. "uniform": symbols drawn evenly. "data": symbols of other
@@ -44,11 +44,6 @@ class Explanations(Checked):
     draws: Annotated[int, Interval(ge=1, le=10_000)] = 8
     steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] = 384
     seed: Seed = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.replacement not in get_args(Replacement):
-            raise unknown("replacement", self.replacement, get_args(Replacement))
 
 
 @dataclass(frozen=True)

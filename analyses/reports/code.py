@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from analyses.answers import plain, question
+from analyses.answers import chosen_options
 from models.errors import lab
 from models.runs.run import Run
 
@@ -28,20 +27,15 @@ def python_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
     Args:
         arguments: the options that it was asked with, as JSON-able values.
     """
-    options = ", ".join(f"{key}={_frozen(value)!r}" for key, value in _own(name, arguments).items())
+    chosen = chosen_options(name, arguments).items()
+    options = ", ".join(f"{key}={_frozen(value)!r}" for key, value in chosen)
     step = "" if run.seen_at is None else f", {run.seen_at}"
     return PYTHON.format(name=name, run=str(run.path), step=step, options=options)
 
 
 def command_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
     """The command that asks a question again."""
-    return lab("analyse", run.path, name, **_own(name, arguments), step=run.seen_at)
-
-
-def _own(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are not the default ones."""
-    default = plain(asdict(question(name).options()))
-    return {key: value for key, value in plain(arguments).items() if default.get(key) != value}
+    return lab("analyse", run.path, name, **chosen_options(name, arguments), step=run.seen_at)
 
 
 def _frozen(value: Any) -> Any:

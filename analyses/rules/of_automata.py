@@ -159,10 +159,9 @@ def different(
             return list(words)
         drawn = language.draw(rng, wanted, np.ones(len(wanted), dtype=bool))
         again = []
-        for row, n in zip(drawn.ids, drawn.lengths, strict=True):
-            word = language.vocabulary.decode(row[:n])
+        for word in language.vocabulary.decoded(drawn):
             if word in words or word in known:
-                again.append(possible[(possible.index(n) + 1) % len(possible)])
+                again.append(possible[(possible.index(len(word)) + 1) % len(possible)])
             words |= {} if word in known else {word: None}
         wanted = np.array(again, dtype=np.int64)
     raise LookupError(

@@ -160,7 +160,7 @@ class Corpus:
         if self.rule in DUTCH:
             dutch = language(self.rule)
             sample = dutch.sample(rng, self.lines, [10])
-            words = [dutch.vocabulary.decode(row) for row in sample.words.ids]
+            words = dutch.vocabulary.decoded(sample.words)
             labels = sample.labels
         else:
             lengths = rng.integers(LENGTHS[0], LENGTHS[1] + 1, size=self.lines)
@@ -178,8 +178,7 @@ class Corpus:
         source = RegularLanguage(self.rule, truth, sorted(truth.input_symbols))
         lines, most = source.vocabulary.words(words), 4 * max(map(len, words))
         spoken = disfluent(lines, rng, self.disfluent, fillers_of(source), most)
-        rows = zip(spoken.ids, spoken.lengths, strict=True)
-        return [source.vocabulary.decode(row[:length]) for row, length in rows]
+        return source.vocabulary.decoded(spoken)
 
     def _labelled(self, words: list[Word], rng: np.random.Generator) -> np.ndarray:
         truth = self.truth()

@@ -18,7 +18,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from analyses.scoring.keys import Key, LineKey, PartKey, PositionKey, RuleKey, VariableKey, basis
-from analyses.scoring.paper import Question, Words
+from analyses.scoring.paper import Question
 from interp.circuits.circuits import Bench, areas, curve
 from interp.circuits.graph import Graph
 from interp.explanations.games import Game, on_both_scales
@@ -129,21 +129,10 @@ def _games(key: Key, model: HookedTransformer) -> list[Game]:
     hidden = rng.choice(symbols, size=(HIDDEN_BY, words.shape[1]))
     games = []
     for word in words:
-        game = Game(_scores_of(key.words, model), word, hidden, on_both_scales)
+        game = Game(key.words.scores(model), word, hidden, on_both_scales)
         game.values()
         games.append(game.on("probability"))
     return games
-
-
-def _scores_of(words: Words, model: HookedTransformer) -> Any:
-    """The model's verdict on words of one length without BOS, as a score of a ``Game``."""
-    bos = words.tokens[:1, :1]
-
-    def score(batch: np.ndarray) -> np.ndarray:
-        tokens = torch.cat([bos.expand(len(batch), 1), torch.as_tensor(batch)], dim=1)
-        return words.verdicts(model, tokens).double().numpy()
-
-    return score
 
 
 # -- parts and edges -------------------------------------------------------------------------------

@@ -49,17 +49,11 @@ FIRST = 2
 def _explained(name: str, model: Any, words: Words) -> Any:
     """The values of one of the lab's explanations of log odds (``METHODS``), word by word."""
     method, rng = METHODS[name], np.random.default_rng(words.seed)
-    bos = words.tokens[:1, :1]
     symbols = np.arange(len(words.symbols)) + FIRST
-
-    def score(batch: np.ndarray) -> np.ndarray:
-        rows = torch.cat([bos.expand(len(batch), 1), torch.as_tensor(batch)], dim=1)
-        return words.verdicts(model, rows).double().numpy()
-
     scores = []
     for word in words.tokens[:, 1:].numpy():
         hidden = rng.choice(symbols, size=(HIDDEN_BY, len(word)))
-        game = Game(score, word, hidden, on_both_scales)
+        game = Game(words.scores(model), word, hidden, on_both_scales)
         case = Case(game, model, words.token, words.at, symbols, samples=SAMPLES)
         values = np.asarray(method.run(case, words.seed))
         scores.append(values[-1] if values.ndim > 1 else values)
@@ -133,75 +127,72 @@ def _direct(model: Any, words: PartWords) -> Any:
 # -- a variable -----------------------------------------------------------------------------------
 
 
-def _streams(model: Any, words: VariableWords) -> dict[str, np.ndarray]:
-    streams = activations(model, words.tokens, words.sites)
-    return {site: x.double().numpy().reshape(-1, x.shape[-1]) for site, x in streams.items()}
-
-
 def _values(words: VariableWords) -> np.ndarray:
     values = words.values.double().numpy()
     return values.reshape(-1, values.shape[-1])
 
 
-def _best_site(streams: Mapping[str, np.ndarray], values: np.ndarray) -> str:
-    """The first site at which a ridge probe tells the values nearly as well as at the best one."""
+def _best(model: Any, words: VariableWords) -> tuple[str, np.ndarray, np.ndarray]:
+    """The first site at which a ridge probe tells the values nearly as well as at the best one; its
+    stream, and the values."""
+    streams, values = activations(model, words.tokens, words.sites), _values(words)
+    rows = {site: x.double().numpy().reshape(-1, x.shape[-1]) for site, x in streams.items()}
     half = len(values) // 2
     scores = {
         site: float(Ridge(1e-3).fit(x[:half], values[:half]).score(x[half:], values[half:]))
-        for site, x in streams.items()
+        for site, x in rows.items()
     }
-    return next(site for site, r2 in scores.items() if r2 >= max(scores.values()) - 0.01)
+    site = next(site for site, r2 in scores.items() if r2 >= max(scores.values()) - 0.01)
+    return site, rows[site], values
+
+
+def _rank(values: np.ndarray) -> int:
+    """The directions along which values vary; 1 at least."""
+    return int(max(1, np.linalg.matrix_rank(values - values.mean(axis=0))))
 
 
 def _probed(model: Any, words: VariableWords) -> Any:
     """The directions that a ridge probe reads: its weights at the first of the best sites."""
-    streams, values = _streams(model, words), _values(words)
-    site = _best_site(streams, values)
-    return site, _span(np.atleast_2d(Ridge(1e-3).fit(streams[site], values).coef_))
+    site, x, values = _best(model, words)
+    return site, _span(np.atleast_2d(Ridge(1e-3).fit(x, values).coef_))
 
 
 def _written(model: Any, words: VariableWords) -> Any:
     """The change of the stream with the values: least squares from values to the stream."""
-    streams, values = _streams(model, words), _values(words)
-    site = _best_site(streams, values)
-    return site, _span(Ridge(1e-3).fit(values, streams[site]).coef_.T)
+    site, x, values = _best(model, words)
+    return site, _span(Ridge(1e-3).fit(values, x).coef_.T)
 
 
 def _steered(model: Any, words: VariableWords) -> Any:
     """The difference of means that steering uses, for each number or category."""
-    streams, values = _streams(model, words), _values(words)
-    site = _best_site(streams, values)
-    x = torch.tensor(streams[site])
-    rows = [direction(x, torch.tensor(v)).numpy() for v in values.T if np.ptp(v) > 0]
+    site, x, values = _best(model, words)
+    numbers = (torch.tensor(v) for v in values.T if np.ptp(v) > 0)
+    rows = [direction(torch.tensor(x), v).numpy() for v in numbers]
     return site, _span(np.array(rows))
 
 
 def _partial_squares(model: Any, words: VariableWords) -> Any:
     """The directions of partial least squares, as many as the values have."""
-    streams, values = _streams(model, words), _values(words)
-    site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
-    fitted = PLSRegression(int(max(1, rank)), scale=False).fit(streams[site], values)
+    site, x, values = _best(model, words)
+    fitted = PLSRegression(_rank(values), scale=False).fit(x, values)
     return site, _span(fitted.x_weights_.T)
 
 
 def _principal(model: Any, words: VariableWords) -> Any:
     """The first principal components of the stream, which look at no values."""
-    streams, values = _streams(model, words), _values(words)
-    site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
-    return site, PCA(int(max(1, rank))).fit(streams[site]).components_
+    site, x, values = _best(model, words)
+    return site, PCA(_rank(values)).fit(x).components_
 
 
 def _aligned_where_probed(model: Any, words: VariableWords) -> Any:
     """``_aligned`` at the site that a ridge probe chooses."""
-    site = _best_site(_streams(model, words), _values(words))
-    return _aligned(model, replace(words, sites=(site,)))
+    return _aligned(model, replace(words, sites=_best(model, words)[:1]))
 
 
 def _aligned(model: Any, words: VariableWords) -> Any:
     """Distributed alignment search (Geiger et al. 2024): directions whose exchange at every
     position gives the right verdict; the site is the first where it does most often."""
-    values = _values(words)
-    rank = int(max(1, np.linalg.matrix_rank(values - values.mean(axis=0))))
+    rank = _rank(_values(words))
     every = torch.arange(words.base.shape[1]).expand(words.base.shape)
     at, token = torch.full((len(every),), words.at), torch.tensor([words.token])
     accepted = words.accepted[:, None]
@@ -217,8 +208,7 @@ def _aligned(model: Any, words: VariableWords) -> Any:
 
 def _whole_stream(model: Any, words: VariableWords) -> Any:
     """All directions at the first site where the values can be told: the stream itself."""
-    streams, values = _streams(model, words), _values(words)
-    return _best_site(streams, values), np.eye(model.cfg.d_model)[:64]
+    return _best(model, words)[0], np.eye(model.cfg.d_model)[:64]
 
 
 def _span(rows: np.ndarray) -> np.ndarray:
@@ -252,7 +242,7 @@ def _drawn(words: Words, count: int) -> list[tuple[str, ...]]:
     return [tuple(rng.choice(words.symbols, n).tolist()) for n in lengths]
 
 
-def learned(model: Any, words: Words) -> Any:
+def _learned(model: Any, words: Words) -> Any:
     """Active learning of an automaton (Kearns and Vazirani), with the network as the teacher."""
     result = extract(_accepts(model, words), words.symbols, _drawn(words, 2000), max_states=200)
     return _table(result.dfa)
@@ -341,7 +331,7 @@ LENSES: Mapping[str, Lens] = {
     "DAS, probe's site": {"variable": _aligned_where_probed},
     "principal components": {"variable": _principal},
     "whole stream": {"variable": _whole_stream},
-    "L*": {"rule": learned},
+    "L*": {"rule": _learned},
     "RPNI": {"rule": _merged},
     **{name: {"lines": lens} for name, lens in OF_LINES.items()},
     RANDOM: {

@@ -40,6 +40,7 @@ from analyses.jobs.workers import side_by_side
 from analyses.needs import lack
 from analyses.options.plants import LEARNED, SETTINGS, Score
 from analyses.registry import usual
+from analyses.scoring.taught import small_config
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.config import TrainConfig
@@ -47,7 +48,6 @@ from models.errors import UserError
 from models.plants.plant import plant, write
 from models.runs.files import write_bytes
 from models.runs.run import Run
-from models.training.recipes import recipe
 
 NAME, FOLDER = "null", "null"
 ASKS = "How often does each question claim something of networks that have nothing to find?"
@@ -112,10 +112,7 @@ def _beside(run: Run, name: str) -> Path:
 
 
 def _config(language: str, seed: int) -> TrainConfig:
-    config = recipe(language)
-    model = replace(config.model, d_model=32, d_mlp=64)
-    how: dict[str, Any] = {"steps": STEPS, "max_n": LONGEST, "objective": "verdict"}
-    return replace(config, seed=seed, model=model, **how)
+    return small_config(language, seed, steps=STEPS, max_n=LONGEST)
 
 
 def null(options: Score, progress: Progress = quiet) -> Answer:

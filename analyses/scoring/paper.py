@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import TypeAdapter
@@ -73,6 +74,16 @@ class Words:
         """The network's verdict on each word, which may have any length: above zero says yes."""
         at = self.at and tokens.shape[1] - 1
         return model(tokens)[:, at, self.token]
+
+    def scores(self, model: HookedModel) -> Callable[[np.ndarray], np.ndarray]:
+        """The model's verdict on words of one length without BOS, as a score of a ``Game``."""
+
+        def score(batch: np.ndarray) -> np.ndarray:
+            bos = self.tokens[:1, :1].expand(len(batch), 1)
+            tokens = torch.cat([bos, torch.as_tensor(batch)], dim=1)
+            return self.verdicts(model, tokens).double().numpy()
+
+        return score
 
     def write(self, folder: Path, question: Question) -> None:
         """Puts it into a folder, for another process."""

@@ -14,10 +14,11 @@ from scipy.stats import spearmanr
 
 from analyses.charts.marks import panels, points
 from analyses.charts.theme import colours, figures, named
+from analyses.claims import interval_text
 from analyses.scoring.grades import MAIN, PROXIES
 from analyses.scoring.lenses import RANDOM
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
-from interp.statistics import bootstrap_mean, brackets
+from interp.statistics import bootstrap_mean
 
 ORACLE, UNTRAINED, PLANTED, TRAINED = "oracle", "untrained", "planted", "trained"
 ALL = "all"
@@ -184,9 +185,7 @@ def _over_units(values: pd.Series) -> tuple[float, float, float]:
 
 
 def _interval(row: Mapping[str, Any] | pd.Series) -> str:
-    if np.isnan(row["low"]):
-        return f"{row['mean']:.2f}"
-    return f"{row['mean']:.2f}{brackets(row['low'], row['high'], '.2f')}"
+    return interval_text(row["mean"], row["low"], row["high"])
 
 
 def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from analyses.questions.training.of_lines.views import rates
 from analyses.scoring.keys import LineKey
 from analyses.scoring.paper import LineWords
 from models.base import LanguageModel
+from models.config import TrainConfig
 from models.languages.vocabulary import END_ID
 from models.runs.files import locked
 from models.runs.run import Run
@@ -74,24 +76,22 @@ def taught(
     return _decoder(models[-1]), _decoder(models[0]), key
 
 
+def small_config(language: str, seed: int, **how: Any) -> TrainConfig:
+    """The training of a small network that is taught verdicts.
+
+    Args:
+        how: further fields.
+    """
+    config = recipe(language)
+    model = replace(config.model, d_model=32, d_mlp=64)
+    return replace(config, seed=seed, model=model, objective="verdict", **how)
+
+
 def _run(language: str, seed: int, path: Path) -> Run:
+    how = {"lines": LINES, "max_n": LONGEST, "steps": STEPS, "batch_size": BATCH}
     with locked(path):
         if not path.exists():
-            config = recipe(language)
-            Run.create(
-                path,
-                replace(
-                    config,
-                    objective="verdict",
-                    seed=seed,
-                    lines=LINES,
-                    max_n=LONGEST,
-                    steps=STEPS,
-                    batch_size=BATCH,
-                    learning_rate=1e-3,
-                    model=replace(config.model, d_model=32, d_mlp=64),
-                ),
-            )
+            Run.create(path, small_config(language, seed, learning_rate=1e-3, **how))
         train(Run(path), "cpu")
     return Run(path)
 

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from analyses.charts.leaderboard import FOUND
+from analyses.claims import interval_text
 from analyses.options.studies import PLANTED
 from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import by_language
 from analyses.studies.reliance import in_words
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
 from interp.explanations.methods import called
-from interp.statistics import brackets, seeds_interval, t_interval
+from interp.statistics import seeds_interval, t_interval
 
 LEVEL = 0.05
 ALL = "all words"
@@ -260,18 +261,8 @@ def _fast(facts: Evidence) -> str:
         f"{facts.of('seconds', name) * 1e3:.0f} ms and {facts.of('calls', name):.0f}"
         for name in (LIME, KERNEL)
     )
-    fast = _three(
-        facts.told(ALL, "seconds", KERNEL, LIME),
-        "It is faster than SHAP.",
-        "It is slower than SHAP.",
-        "These runs do not show that it is faster than SHAP.",
-    )
-    approximate = _three(
-        facts.told(ALL, "cosine to the model", KERNEL, LIME),
-        "It is less exact than SHAP.",
-        "It is more exact than SHAP.",
-        "These runs do not show that it is less exact than SHAP.",
-    )
+    fast = _compared(facts, "seconds", "it", "faster", "slower", "SHAP")
+    approximate = _compared(facts, "cosine to the model", "it", "less exact", "more exact", "SHAP")
     return (
         f'LIME is "fast, approximate": it took {ours} model calls a word, SHAP\'s kernel {theirs}. '
         "Its cosine to the model's exact Shapley values is "
@@ -285,11 +276,8 @@ def _grounded(facts: Evidence) -> str:
         facts.of("seconds", name) / facts.of("seconds", LIME)
         for name in ("Shapley exact (probability)", KERNEL)
     )
-    consistent = _three(
-        facts.told(ALL, "stability", KERNEL, LIME),
-        "SHAP's kernel is more consistent than LIME.",
-        "SHAP's kernel is less consistent than LIME.",
-        "These runs do not show that SHAP's kernel is more consistent than LIME.",
+    consistent = _compared(
+        facts, "stability", "SHAP's kernel", "more consistent", "less consistent", "LIME"
     )
     dear = _three(
         facts.told(ALL, "seconds", KERNEL, LIME),
@@ -306,6 +294,17 @@ def _grounded(facts: Evidence) -> str:
         f"{facts.of('error', KERNEL):.3f} on average, LIME by "
         f"{facts.of('error', LIME):.3f}. All coalitions of these short words in one batch take "
         f"{exact:.1f} times as long as LIME, SHAP's kernel {kernel:.1f} times. {consistent} {dear}"
+    )
+
+
+def _compared(facts: Evidence, measure: str, who: str, more: str, less: str, other: str) -> str:
+    """What SHAP's kernel less LIME, by a measure of all words, says of one of the two."""
+    gap, first = facts.told(ALL, measure, KERNEL, LIME), who[0].upper() + who[1:]
+    return _three(
+        gap,
+        f"{first} is {more} than {other}.",
+        f"{first} is {less} than {other}.",
+        f"These runs do not show that {who} is {more} than {other}.",
     )
 
 
@@ -348,8 +347,7 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
     means = by_run.mean().drop(controls & set(by_run)).sort_values(ascending=False)
 
     def text(name: str) -> str:
-        mean, low, high = seeds_interval(by_run[name].to_numpy())
-        return f"{name} {mean:.2f}" + brackets(low, high, ".2f")
+        return f"{name} {interval_text(*seeds_interval(by_run[name].to_numpy()))}"
 
     return (
         "The methods that best tell a model with a planted shortcut from a clean one, line by line "

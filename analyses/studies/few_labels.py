@@ -30,6 +30,7 @@ from altair.typing import ChartType
 from analyses.answers import Answer, Answers, Progress, plain, quiet, save
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import DASHES, colours, figures
+from analyses.claims import interval_text
 from analyses.jobs.trained import finish, trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.studies import FewLabels
@@ -172,9 +173,8 @@ def few_labels(options: FewLabels, progress: Progress = quiet) -> Answer:
         tables[cell] = rows
         progress(len(chosen) + len(tables), total, cell.name)
     table = pd.concat([tables[cell] for cell in cells], ignore_index=True)
-    arguments: dict[str, Any] = {"targets": list(options.targets), "lines": list(options.lines)}
-    arguments |= {"seeds": options.seeds, "dimensions": list(options.dimensions)}
-    arguments |= {"steps": options.steps, "parent_steps": options.parent_steps}
+    names = ("targets", "lines", "seeds", "dimensions", "steps", "parent_steps")
+    arguments = plain({name: getattr(options, name) for name in names})
     sentences = said(table)
     result = Answer(table, " ".join(sentences), plain({"sentences": sentences}), arguments)
     return save(options.out, NAME, QUESTION, result, chart(over_seeds(table)))
@@ -382,7 +382,7 @@ def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
     means = table.dropna(subset=[measure])
     digits = 2 if measure == "forgotten" else 3
     texts = [
-        f"{mean:.{digits}f}" + ("" if np.isnan(low) else f" [{low:.{digits}f}, {high:.{digits}f}]")
+        interval_text(mean, low, high, f".{digits}f")
         for mean, low, high in means[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
     ]
     cells = means.assign(said=texts, column=[f"{lines:,} lines" for lines in means["lines"]])

@@ -23,6 +23,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, answer, plain, quiet, save
 from analyses.charts.leaderboard import FOUND, MEASURES, PANELS, panels
+from analyses.claims import interval_text
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.studies import CLEAN, PLANTED, Leaderboard
@@ -190,8 +191,7 @@ def wide(
 
     def text(value: float, low: float, high: float) -> str:
         digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 0.1 else 3
-        shown = f"{value:.{digits}f}"
-        return shown if np.isnan(low) else f"{shown} [{low:.{digits}f}, {high:.{digits}f}]"
+        return interval_text(value, low, high, f".{digits}f")
 
     texts = [text(*values) for values in rows[["mean", "low", "high"]].itertuples(index=False)]
     grid = rows.assign(said=texts).pivot(index="method", columns="column", values="said")
@@ -222,5 +222,4 @@ def chart(result: Answer, shown: Sequence[str] = PANELS, scale: str = SCALES[0])
         if there:
             part = panels(table[table["measure"].isin(there)], there)
             rows.append(part.properties(title=", ".join(key)))
-    figure: ChartType = alt.vconcat(*rows, spacing=24)
-    return figure
+    return alt.vconcat(*rows, spacing=24)

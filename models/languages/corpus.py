@@ -321,8 +321,7 @@ class LabelledCorpus(Language):
     def labels(self, words: Words) -> np.ndarray:
         """The label of each line. Raises UserError for a line that is not in the corpus."""
         answers = []
-        for ids, length in zip(words.ids, words.lengths, strict=True):
-            word = self.vocabulary.decode(ids[:length])
+        for word in self.vocabulary.decoded(words):
             if word not in self._truth:
                 raise UserError(
                     f"the line {' '.join(word)!r} is not in {self.name}: "
@@ -357,9 +356,7 @@ class LabelledCorpus(Language):
     def sides(self, *splits: Split) -> tuple[list[Word], np.ndarray]:
         """The lines of the given sides and their labels; a line that occurs twice comes twice."""
         rows = np.flatnonzero(np.isin(self._split, [SPLITS.index(split) for split in splits]))
-        ids, lengths = self.lines.ids, self.lines.lengths
-        lines = [self.vocabulary.decode(ids[row, : lengths[row]]) for row in rows]
-        return lines, self.line_labels[rows]
+        return self.vocabulary.decoded(self.lines[rows]), self.line_labels[rows]
 
     def lengths(self, max_n: int) -> range:
         """All lengths from the shortest line to the longest; the window plays no part."""

@@ -55,10 +55,8 @@ def of_grammar(name: str, productions: str) -> ContextFreeLanguage | SyntaxDirec
 def _check_sources(language: SyntaxDirected, lengths: list[int]) -> None:
     """Raises UserError if a source is empty, or a pair that is drawn has not its target."""
     drawn = language.sample(np.random.default_rng(0), DRAWN, lengths, label=True).words
-    for row in np.flatnonzero(~language.labels(drawn)):
-        source, rival = language.split(
-            language.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
-        )
+    for word in language.vocabulary.decoded(drawn[~language.labels(drawn)]):
+        source, rival = language.split(word)
         if not source:
             raise UserError(
                 f"the grammar, a source of {' '.join(rival)!r} is empty: give each word a symbol "

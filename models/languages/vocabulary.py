@@ -106,6 +106,10 @@ class Vocabulary:
     def decode(self, ids: Iterable[int] | Int[np.ndarray, " time"]) -> Word:
         return tuple(self.tokens[int(i)] for i in ids)
 
+    def decoded(self, words: Words) -> list[Word]:
+        """The words of a batch."""
+        return [self.decode(ids[:n]) for ids, n in zip(words.ids, words.lengths, strict=True)]
+
     def words(self, words: Sequence[Sequence[str]]) -> Words:
         """Turns words into a padded batch. Raises UserError for an unknown symbol."""
         checked = [self.check(word) for word in words]

@@ -218,8 +218,8 @@ def test_a_script_of_its_own(
     an: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run as a main program; ``test_contributing`` gives one a process of its own."""
-    monkeypatch.setattr(sys, "argv", ["patching", str(an), "--n", "3"])
+    monkeypatch.setattr(sys, "argv", ["script", "patching", str(an), "--n", "3"])
     with pytest.raises(SystemExit) as end:
-        runpy.run_module("analyses.questions.parts.patching", run_name="__main__")
+        runpy.run_module("analyses.script", run_name="__main__")
     assert end.value.code == 0
     assert "patching" in capsys.readouterr().out

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
+from analyses.answers import Answer, Planned, Progress, numbers, of_answer, quiet
 from analyses.charts.accuracy import chart
 from analyses.claims import Claim
 from analyses.options.behaviour import Accuracy as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from interp.explanations.reliance import LEANS, reliance
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -382,9 +380,8 @@ def as_json(run: Run, result: Answer) -> dict[str, Any]:
     return content if every is None else {**content, "all_words": every}
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "accuracy",
-    BUILT_IN["accuracy"].asks,
     Options,
     analyse,
     _headline,
@@ -393,6 +390,3 @@ QUESTION = Question(
     of_inside=False,
     planned=(Planned("trained", "untrained", by="variable"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import bars
 from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Bias as Options
 from analyses.questions.behaviour.accuracy import RIGHT
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import wilson
 from models.languages import AmbiguousLanguage, language
@@ -126,8 +125,4 @@ QUESTION = of_table(
     _chart,
     needs=("two rules", "verdict"),
     of_inside=False,
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -8,13 +8,12 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import by_model, figures, share
 from analyses.claims import Claim
 from analyses.options.behaviour import Depths as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -54,10 +53,9 @@ def words_by_depth(
         progress(min(drawn, MOST_DRAWN), MOST_DRAWN, "words by depth")
         drawn += len(rows)
         came: dict[int, set[int]] = {}  # the depths that words of a length have
-        for ids, length in zip(words.ids, words.lengths.tolist(), strict=True):
-            word = language.vocabulary.decode(ids[:length])
+        for word in language.vocabulary.decoded(words):
             depth = embedding(next(language.trees(word)))
-            came.setdefault(length, set()).add(depth)
+            came.setdefault(len(word), set()).add(depth)
             if depth <= deepest and len(members[depth]) < count:
                 members[depth][word] = None
         missing = {depth for depth, some in members.items() if len(some) < count}
@@ -178,24 +176,14 @@ def _chart(table: pd.DataFrame) -> ChartType:
     return panels(((kind, panel.properties(width=230, height=180)) for kind, panel in drawn), 3)
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: each kind by depth, of both models."""
-    rows = table.itertuples()
-    return numbers((f"{row.kind}, depth {row.depth}", str(row.model), row.value) for row in rows)
-
-
 QUESTION = of_table(
     "depths",
     Options,
     depths,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{kind}, depth {depth}"),
     _chart,
     needs=("trees",),
     of_inside=False,
     brief=Options(count=16),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from analyses.answers import Progress, quiet
 from analyses.charts.marks import bars, dots, points
 from analyses.charts.theme import TRAINED, UNTRAINED, colours, figures, named
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.questions.behaviour.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
@@ -303,15 +303,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     rows = table.set_index("decoder")
     plain, penalty = rows.loc["sampling"], rows.loc["frequency penalty 2"]
     untrained, random, allowed = rows["grammatical"][list(CONTROLS)]
-    share, low, high, words = plain[["grammatical", "low", "high", "words"]]
     greedy = "is" if rows.loc["greedy", "grammatical"] else "is not"
     return [
         Claim(
             "{} of the words drawn symbol by symbol are in the language",
-            share,
-            low,
-            high,
-            words,
+            *measured(plain, "grammatical", "low", "high", "words"),
             "drawn words",
             "Wilson",
             {"the untrained network": untrained, "random symbols": random},

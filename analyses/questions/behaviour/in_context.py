@@ -16,13 +16,12 @@ import torch
 from altair.typing import ChartType
 from jaxtyping import Float
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import bars, curve
 from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, colours, figures, share
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import InContext as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
@@ -148,7 +147,7 @@ def _apart(
     return np.asarray(terms.sum(axis=1))
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per kind of rule and number of examples: the network beside the others."""
     keys = ["rules", "examples"]
     some = table[table["query"] == "any"]
@@ -181,15 +180,11 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
         if query not in held_out:
             continue
         row = rows.loc[("held-out", query, "trained")]
-        accuracy, low, high, prompts = row[["accuracy", "low", "high", "prompts"]]
         claims.append(
             Claim(
                 f"By rules never trained, {{}} of the answers are right after {most} "
                 f"examples{where}",
-                accuracy,
-                low,
-                high,
-                prompts,
+                *measured(row, "accuracy", "low", "high", "prompts"),
                 "prompts",
                 "bootstrap over prompts",
                 {label: held_out[query, name] for label, name in controls.items()},
@@ -293,11 +288,8 @@ def chart_of_one(table: pd.DataFrame) -> ChartType:
 
 def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right answers by rules and number of examples."""
-    rows = table[table["query"] == "any"].itertuples()
-    return numbers(
-        (f"{row.rules} rules, {row.examples} examples", str(row.model), row.accuracy)
-        for row in rows
-    )
+    rows = table[table["query"] == "any"]
+    return row_numbers(rows, "{rules} rules, {examples} examples", value="accuracy")
 
 
 QUESTION = of_table(
@@ -307,11 +299,8 @@ QUESTION = of_table(
     _claims,
     _headline,
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=NEEDS,
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -11,14 +11,13 @@ import torch
 from altair.typing import ChartType
 from jaxtyping import Bool, Float
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import curve
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.behaviour import Perplexity as Options
 from analyses.questions.behaviour import hidden
 from analyses.questions.training.loss import entropy_and_kl, shares_of
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums
 from models.base import LanguageModel, build
@@ -130,12 +129,8 @@ def _by_depth(
         progress(drawn, MOST_DRAWN, "words by depth")
         drawn += AT_ONCE
         some = language.sample(rng, AT_ONCE, window, True, "test", run.config.spread).words
-        depths = np.array(
-            [
-                embedding(next(language.trees(language.vocabulary.decode(ids[:length]))))
-                for ids, length in zip(some.ids, some.lengths.tolist(), strict=True)
-            ]
-        )
+        trees = (next(language.trees(word)) for word in language.vocabulary.decoded(some))
+        depths = np.array([embedding(tree) for tree in trees])
         for depth, left in missing.items():
             rows = np.flatnonzero(depths == depth)[:left]
             missing[depth] -= len(rows)
@@ -335,24 +330,15 @@ def _chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=420, height=260)
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: the excess loss of each model by length or depth."""
-    rows = table.itertuples()
-    return numbers((f"{row.by} {row.group}", str(row.model), row.kl) for row in rows)
-
-
 QUESTION = of_table(
     "perplexity",
     Options,
     perplexity,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{by} {group}", value="kl"),
     _chart,
     side_by_side,
     needs=("language", "whole words"),
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

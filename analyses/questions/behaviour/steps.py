@@ -15,13 +15,12 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, of_table, quiet, row_numbers
 from analyses.charts.marks import bars
 from analyses.charts.theme import SEVERAL, UNTRAINED, colours, figures, named, share
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.behaviour import Steps as Options
 from analyses.questions.behaviour.targets import greedy
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import wilson
 from models.errors import UserError
@@ -59,8 +58,8 @@ def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
     for name, model in models_of(run, progress):
         chance = np.random.default_rng([ANALYSIS_SEED, options.seed, 1])  # the same for both models
         held: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
-            source, target = language.split(language.vocabulary.decode(ids[:length]))
+        for word in language.vocabulary.decoded(drawn):
+            source, target = language.split(word)
             place = int(chance.integers(len(source) - 1))
             written, after = language.edited(source, place)
             for how, begins in (("edited", written), ("as it is", target[: place + 1])):
@@ -99,14 +98,10 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
         }
         if way != WAYS[2]:  # which is right where no step is edited
             controls["with no step edited"] = shares["trained", "as it is", way]
-        share, low, high, pairs = row[["share", "low", "high", "pairs"]]
         claims.append(
             Claim(
                 f"After a step that was turned around, the {way} in {{}}",
-                share,
-                low,
-                high,
-                pairs,
+                *measured(row, "share", "low", "high", "pairs"),
                 "pairs",
                 "Wilson",
                 controls,
@@ -131,23 +126,13 @@ def _chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=420)
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: the share that goes each way."""
-    rows = table.itertuples()
-    return numbers((f"{row.way}, {row.steps}", str(row.model), row.share) for row in rows)
-
-
 QUESTION = of_table(
     "steps",
     Options,
     edited,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{way}, {steps}", value="share"),
     _chart,
     needs=("steps", "next symbols", "causal"),
     of_inside=False,
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

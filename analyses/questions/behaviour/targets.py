@@ -15,17 +15,16 @@ import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures, share
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_mean, wilson
 from models.base import LanguageModel
@@ -92,8 +91,7 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
     by_source: dict[int, dict[Word, None]] = {}
     for _ in range(DRAWN):
         words = language.sample(rng, count * len(lengths), lengths, True, "test").words
-        for ids, length in zip(words.ids, words.lengths, strict=True):
-            word = language.vocabulary.decode(ids[:length])
+        for word in language.vocabulary.decoded(words):
             group = by_source.setdefault(len(language.split(word)[0]), {})
             if len(group) < count:
                 group[word] = None
@@ -234,8 +232,6 @@ def _row(
 ) -> dict[str, object]:
     low, high = wilson(int(exact.sum()), len(exact))
     shares = [hits.sum(axis=1) / there.sum(axis=1) for hits in right]
-    mean, running_low, running_high = map(float, bootstrap_mean(shares[1]))
-    lost, lost_low, lost_high = map(float, bootstrap_mean(shares[0] - shares[1]))
     counts = there.sum(axis=0)
     by_place = right[0].sum(axis=0)[counts > 0] / counts[counts > 0]
     return {
@@ -244,14 +240,16 @@ def _row(
         "low": low,
         "high": high,
         "forced": float(shares[0].mean()),
-        "running": mean,
-        "running_low": running_low,
-        "running_high": running_high,
-        "lost": lost,
-        "lost_low": lost_low,
-        "lost_high": lost_high,
+        **_interval("running", shares[1]),
+        **_interval("lost", shares[0] - shares[1]),
         "alone": float(np.prod(by_place)),
     }
+
+
+def _interval(name: str, values: Float[np.ndarray, " pair"]) -> dict[str, float]:
+    """The mean over pairs with its interval, in three columns."""
+    names = (name, f"{name}_low", f"{name}_high")
+    return dict(zip(names, map(float, bootstrap_mean(values)), strict=True))
 
 
 def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
@@ -282,14 +280,10 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             finding = f"{{}} of the targets are right {where}"
             claims.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
     if last["share"] < 1:
-        value, low, high, count = last[["lost", "lost_low", "lost_high", "count"]]
         lost = Claim(
             f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
             "costs {} of the tokens",
-            value,
-            low,
-            high,
-            count,
+            *measured(last, "lost", "lost_low", "lost_high", "count"),
             "pairs",
             "bootstrap over pairs",
             {"no difference": 0.0},
@@ -341,6 +335,3 @@ QUESTION = of_table(
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

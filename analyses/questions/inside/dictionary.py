@@ -13,14 +13,14 @@ from analyses.answers import (
     Answer,
     Planned,
     Progress,
-    Question,
-    numbers,
+    of_answer,
     plain,
     quiet,
+    row_numbers,
 )
 from analyses.charts.marks import points
 from analyses.charts.theme import QUIET, by_model, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, interval_text
 from analyses.options.inside import Dictionary as Asked
 from analyses.options.inside import DictionaryKind
 from analyses.questions.inside.dictionaries.features import features, told
@@ -35,10 +35,7 @@ from analyses.questions.inside.dictionaries.measured import (
 from analyses.questions.inside.dictionaries.planted import planted_truth
 from analyses.questions.inside.dictionaries.stated import state_truth
 from analyses.questions.inside.dictionaries.truth import Truth
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from interp.dictionaries.training import Recipe
-from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.plants.plans import plan_of
@@ -146,17 +143,13 @@ def _asked(
 
 def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Tables by title: one row for each kind of dictionary and a column for each measure."""
-    table = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].values])
+    table = table.assign(
+        shown=[interval_text(*row) for row in table[["value", "low", "high"]].values]
+    )
     keys = ["kind", "model", "width"]
     order = table[keys].drop_duplicates()
     wide = order.merge(table.pivot(index=keys, columns="measure", values="shown"), on=keys)
     return {title: wide[[*keys, *measures]].fillna("-") for title, measures in TOGETHER.items()}
-
-
-def _shown(value: float, low: float, high: float) -> str:
-    if value != value:
-        return "-"
-    return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
 FOUND = {
@@ -238,28 +231,24 @@ def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
 def _headline(answer: Answer) -> pd.DataFrame:
     """Numbers that are compared over seeds: each measure of each kind, of the first width."""
     table = answer.table
-    first = table[table["width"] == table["width"].iloc[0]].itertuples()
-    return numbers((f"{row.kind}, {row.measure}", row.model, row.value) for row in first)
+    first = table[table["width"] == table["width"].iloc[0]]
+    return row_numbers(first, "{kind}, {measure}")
 
 
-def shown(answer: Answer) -> dict[str, pd.DataFrame]:
+def _shown(answer: Answer) -> dict[str, pd.DataFrame]:
     """The scores by kind, and the latents with their strongest words and what clamping does."""
     latents = pd.DataFrame(answer.findings["features"])
     return side_by_side(answer.table) | {"latents": latents}
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "dictionary",
-    BUILT_IN["dictionary"].asks,
     Asked,
     dictionaries,
     _headline,
     lambda answer: chart(answer.table),
     claims,
     needs=("known states",),
-    shown=shown,
+    shown=_shown,
     planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

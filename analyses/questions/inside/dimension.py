@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, of_table, quiet, row_numbers
 from analyses.charts.marks import curve
 from analyses.charts.theme import by_model, figures, named
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.inside import Dimension as Options
-from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.model import activations, sites_of
 from interp.vectors.dimension import participation_ratios
@@ -62,10 +61,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             f"After the last layer the activations fill {'fewer' if fewer else 'more'} dimensions "
             f"than those of the untrained network, {{}} of {trained['d_model']}",
-            trained["value"],
-            trained["low"],
-            trained["high"],
-            int(trained["words"]),
+            *measured(trained, "value", "low", "high", "words"),
             "words",
             "participation ratio, bootstrap over words",
             {"the untrained network": untrained},
@@ -87,21 +83,12 @@ def _chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=320, height=200)
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: the participation ratio at each site."""
-    return numbers((row.site, row.model, row.value) for row in table.itertuples())
-
-
 QUESTION = of_table(
     "dimension",
     Options,
     dimension,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{site}"),
     _chart,
     needs=("one side", "states"),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import Answer, Planned, Progress, Question, plain, quiet
+from analyses.answers import Answer, Planned, Progress, of_answer, plain, quiet
 from analyses.charts.interventions import chart
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.inside import Interventions as Options
 from analyses.questions.trials.erasing import erasure
 from analyses.questions.trials.exchanging import exchange_sites, interchange, planned
@@ -29,8 +29,6 @@ from analyses.questions.trials.findings import (
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from interp.model import sites_of
 from interp.probing.steering_trials import MEAN_K
 from models.errors import UserError
@@ -243,10 +241,7 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
     return Claim(
         f"Erasing {variable} at {erased['site']} costs {{}} of words beyond what erasing random "
         "directions or a random readout costs",
-        erased["gap"],
-        erased["gap_low"],
-        erased["gap_high"],
-        int(erased["words"]),
+        *measured(erased, "gap", "gap_low", "gap_high", "words"),
         "different words, none of which chose the site",
         "paired, bootstrap over words",
         {"no difference": 0.0, "the untrained network": erased["untrained"]},
@@ -265,10 +260,7 @@ def _moved(steered: Mapping[str, Any]) -> Claim:
     return Claim(
         f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in {{}} "
         "of words",
-        steered["value"],
-        steered["low"],
-        steered["high"],
-        int(steered["words"]),
+        *measured(steered, "value", "low", "high", "words"),
         "words, none of which chose this site or way",
         "mean over k, bootstrap over words",
         {"a random direction": steered["random"]},
@@ -325,9 +317,8 @@ EXCHANGED = {
 """The methods whose exchange is compared over seeds. They are few: of more than 25 comparisons ten
 seeds could show nothing."""
 
-QUESTION = Question(
+QUESTION = of_answer(
     "interventions",
-    BUILT_IN["interventions"].asks,
     Options,
     analyse,
     _headline,
@@ -349,6 +340,3 @@ QUESTION = Question(
     ),
     needs=("verdict", "variables", "one side", "states"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

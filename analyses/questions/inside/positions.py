@@ -17,7 +17,6 @@ from analyses.charts.marks import bars, panels
 from analyses.charts.theme import TRAINED
 from analyses.claims import Claim
 from analyses.options.inside import Positions as Options
-from analyses.script import script
 from interp.vectors.positions import properties
 from models.choices import Positions
 from models.errors import UserError
@@ -174,7 +173,5 @@ QUESTION = of_table(
     _chart,
     lambda table: table.drop(columns=["vectors", "window"]),
     needs=("heads",),
+    planned=(),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

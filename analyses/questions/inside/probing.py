@@ -21,13 +21,11 @@ from jaxtyping import Bool, Float, Int
 from joblib import Parallel, delayed
 
 from analyses.activations import kept_activations
-from analyses.answers import Answer, Planned, Progress, Question, quiet
+from analyses.answers import Answer, Planned, Progress, of_answer, quiet
 from analyses.charts.marks import heat
 from analyses.charts.theme import figures, named
 from analyses.claims import Claim
 from analyses.options.inside import Probing as Options
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, one_of_each, sample_window
 from interp.model import SITES, activations, sites_of
 from interp.probing.best_sites import best_sites
@@ -379,9 +377,8 @@ def heatmap(
     return picture
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "probing",
-    BUILT_IN["probing"].asks,
     Options,
     analyse,
     headline,
@@ -393,6 +390,3 @@ QUESTION = Question(
         Planned("compression", "compression, untrained"),
     ),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -16,12 +16,11 @@ from altair.typing import ChartType
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import curve
 from analyses.charts.theme import by_model, figures, named, share
 from analyses.claims import Claim
 from analyses.options.inside import Senses as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations, sites_of
 from interp.statistics import bootstrap_mean, unless_agreed
@@ -72,10 +71,9 @@ def occurrences(
     window = language.lengths(run.config.max_n)
     words = language.sample(rng, sentences, window, True, "test").words
     by_word: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for row, (ids, length) in enumerate(zip(words.ids, words.lengths.tolist(), strict=True)):
+    for row, word in enumerate(language.vocabulary.decoded(words)):
         if row % 100 == 0:
             progress(row, sentences, "sentences and their trees")
-        word = language.vocabulary.decode(ids[:length])
         for at, sense in enumerate(senses_of(next(language.trees(word))), 1):
             by_word[word[at - 1]][sense].append((row, at))
     often = {
@@ -205,22 +203,12 @@ def _chart(table: pd.DataFrame) -> ChartType:
     return panel.facet(column=alt.Column("word:N", title=None))
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: each word at each site."""
-    rows = table.itertuples()
-    return numbers((f"{row.word}, {row.site}", row.model, row.value) for row in rows)
-
-
 QUESTION = of_table(
     "senses",
     Options,
     senses,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{word}, {site}"),
     _chart,
     needs=("trees", "stream"),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -20,13 +20,12 @@ from jaxtyping import Bool, Float, Int
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import points
 from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
-from analyses.script import script
 from analyses.words import WordTensors
 from interp.model import activations, sites_of
 from interp.probing.linear import standardise
@@ -270,22 +269,13 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
     )
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: the score of each fact by each pooling."""
-    rows = table.itertuples()
-    return numbers((f"{row.fact}, {row.pooling}", row.model, row.score) for row in rows)
-
-
 QUESTION = of_table(
     "sentences",
     Options,
     sentences,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{fact}, {pooling}", value="score"),
     _chart,
     side_by_side,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

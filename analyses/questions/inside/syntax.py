@@ -8,12 +8,11 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import dots, panels
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.inside import Syntax as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.model import activations, sites_of
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
@@ -45,8 +44,7 @@ def words_of(run: Run, count: int, seed: int) -> list[Word]:
         raise UserError(f"{language.name} has no words of {SHORTEST} symbols in the window")
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     drawn = language.sample(rng, MANY * count, lengths, label=True, split="test").words
-    rows = zip(drawn.ids, drawn.lengths, strict=True)
-    members = dict.fromkeys(language.vocabulary.decode(ids[:length]) for ids, length in rows)
+    members = dict.fromkeys(language.vocabulary.decoded(drawn))
     if len(members) < 30:
         raise UserError(f"{language.name} has only {len(members)} such words: 30 are the least")
     return list(members)[:count]
@@ -68,7 +66,7 @@ def _sentences_of(run: Run, words: list[Word]) -> tuple[Sentences, np.ndarray]:
     return Sentences(empty, torch.as_tensor(distance), torch.as_tensor(depth), mask), lengths
 
 
-def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Structural probes of trees at each site, of the trained and the untrained model.
 
     A third of the words fits the probes, a third chooses the sites, a third scores.
@@ -155,10 +153,7 @@ def _claim(of: Structure, best: pd.DataFrame) -> Claim:
     row, place = best.loc[("trained", OWN)], best.loc[("none", PLACE)]
     return Claim(
         f"A structural probe orders symbols by {of} in the tree at {row['site']}, Spearman {{}}",
-        row["score"],
-        row["low"],
-        row["high"],
-        int(row["words"]),
+        *measured(row, "score", "low", "high", "words"),
         "words that neither fitted the probe nor chose the site",
         "bootstrap over words",
         {
@@ -198,18 +193,12 @@ def _chart(table: pd.DataFrame) -> ChartType:
     return panels(drawn)
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: each case at the site that its own words chose."""
-    rows = chosen(table).itertuples()
-    return numbers((row.of, f"{row.model}, {row.trees}", row.score) for row in rows)
-
-
 QUESTION = of_table(
     "syntax",
     Options,
-    syntax,
+    _syntax,
     _claims,
-    _headline,
+    lambda table: row_numbers(chosen(table), "{of}", "{model}, {trees}", "score"),
     _chart,
     lambda table: chosen(table).drop(columns="choice"),
     needs=("trees", "stream"),
@@ -218,6 +207,3 @@ QUESTION = of_table(
         for other in (f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}")
     ),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -17,12 +17,11 @@ import torch
 from altair.typing import ChartType
 from jaxtyping import Float
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
 from analyses.charts.marks import dots, points
 from analyses.charts.theme import colours, figures, named, share
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.inside import Vectors as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations
 from interp.statistics import crossed_bootstrap, seeds_interval
@@ -172,7 +171,7 @@ def of_model(model: LanguageModel, text: Words) -> dict[str, Vectors]:
     return by_name
 
 
-def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The knowledge that each kind of vectors has of the classes of words.
 
     Returns:
@@ -257,10 +256,7 @@ def _claim(rows: pd.DataFrame, at: tuple[str, str, str], finding: str) -> Claim:
     row, others = rows.loc[at], rows["value"].xs(at[1:], level=("kind", "without"))
     return Claim(
         finding,
-        row["value"],
-        row["least"],
-        row["most"],
-        int(row["words"]),
+        *measured(row, "value", "least", "most", "words"),
         "words",
         f"bootstrap over the words of {row['cases']:.0f} cases",
         {name: others[name] for name in (f"{at[0]}, untrained", RANDOM) if name in others},
@@ -333,24 +329,14 @@ def nearest(
     )
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: right answers of each kind of vectors."""
-    return numbers(
-        (f"{row.kind}, without {row.without}", row.vectors, row.value) for row in table.itertuples()
-    )
-
-
 QUESTION = of_table(
     "vectors",
     Options,
-    vectors,
+    _vectors,
     _claims,
-    _headline,
+    lambda table: row_numbers(table, "{kind}, without {without}", "{vectors}"),
     _chart,
     side_by_side,
     needs=("classes",),
     planned=(Planned("W_E", RANDOM),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -24,7 +24,6 @@ from analyses.needs import lack, require
 from analyses.options.parts import Ablation as Options
 from analyses.questions.parts import circuits
 from analyses.questions.parts.patching import next_tokens
-from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
@@ -35,7 +34,7 @@ from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.languages import Sample, Word, Words
 from models.runs.run import Run
-from models.training.evaluation import after_prefixes, verdicts, words_to_read
+from models.training.evaluation import verdicts, words_to_read
 
 TESTED = 400
 """Words of the training window that are judged; equal ones count once."""
@@ -331,6 +330,3 @@ QUESTION = of_table(
     needs=("heads", "verdict"),
     planned=(Planned("broken", "random parts"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -20,14 +20,12 @@ from altair.typing import ChartType
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, quiet
+from analyses.answers import Answer, Planned, Progress, models_of, numbers, of_answer, quiet
 from analyses.charts.marks import bars
 from analyses.charts.theme import TRAINED, UNTRAINED, colours, figures, named
 from analyses.claims import Claim, measured
 from analyses.needs import require
 from analyses.options.parts import Alignment as Options
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.alignment import agreement, aligned, attention_to_source, effects_of_source
 from interp.statistics import bootstrap_mean, brackets
@@ -111,8 +109,7 @@ def pairs_of(run: Run, count: int, seed: int) -> list[Pair]:
     window = language.lengths(run.config.max_n)
     drawn = language.sample(rng, DRAWN * count, window, True, "test").words
     pairs = dict[Word, Pair]()
-    for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
-        word = language.vocabulary.decode(ids[:length])
+    for word in language.vocabulary.decoded(drawn):
         if word in pairs or len(language.split(word)[0]) < SHORTEST:
             continue
         pair = Pair.of(language, word)
@@ -368,9 +365,8 @@ def _chart(result: Answer) -> ChartType:
     return (picture + chance.encode(x="at:Q")).properties(width=300)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "alignment",
-    BUILT_IN["alignment"].asks,
     Options,
     analyse,
     _headline,
@@ -380,6 +376,3 @@ QUESTION = Question(
     brief=Options(words=24, donors=1),
     planned=(Planned("best head", "best head, untrained", alone="area"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -18,17 +18,15 @@ from analyses.answers import (
     Answer,
     Planned,
     Progress,
-    Question,
     models_of,
     numbers,
+    of_answer,
     plain,
     quiet,
 )
 from analyses.charts.circuit import chart
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.options.parts import Circuits as Options
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.metrics import logit_at
 from interp.circuits.circuits import Bench, Quality, areas, connected, curve, smallest
@@ -154,10 +152,7 @@ def _claims(answer: Answer) -> list[Claim]:
         Claim(
             f"{size} of {circuit['of']} edges keep {{}} of the difference when all others are "
             "noised",
-            circuit["faithfulness"],
-            circuit["low"],
-            circuit["high"],
-            circuit["pairs"],
+            *measured(circuit, "faithfulness", "low", "high", "pairs"),
             "held-out pairs of words",
             "bootstrap over pairs",
             controls,
@@ -191,10 +186,7 @@ def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
     lengths = language.positive_lengths(language.lengths(run.config.max_n))
     lengths = [length for length in lengths if length <= LONGEST] or lengths[:1]
     sample = language.sample(rng, 4 * options.pairs, lengths, split="test", label=True).words
-    words = [
-        language.vocabulary.decode(ids[:length])
-        for ids, length in zip(sample.ids, sample.lengths, strict=True)
-    ]
+    words = language.vocabulary.decoded(sample)
     pairs: dict[tuple[Word, Word], None] = {}
     for word in words * DRAWS:
         try:
@@ -299,9 +291,8 @@ def _headline(result: Answer) -> pd.DataFrame:
     return numbers(rows)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "circuits",
-    BUILT_IN["circuits"].asks,
     Options,
     analyse,
     _headline,
@@ -317,6 +308,3 @@ QUESTION = Question(
     ),
     needs=("verdict", "one side", "heads", "sum", "residual"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Cosine as Options
-from analyses.script import script
 from interp.comparisons import corrected
 from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import has_rotary_positions, qk_circuit
@@ -126,8 +125,4 @@ QUESTION = of_table(
     _headline,
     _chart,
     needs=("heads", "one side", "residual"),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import altair as alt
 import numpy as np
@@ -22,13 +22,12 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Progress, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Dependencies as Options
 from analyses.questions.behaviour.pooled import pooled
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.causal.metrics import ReadAt
 from interp.causal.patching import patch
@@ -80,14 +79,7 @@ class Pairs:
     attractors: np.ndarray
 
     def __getitem__(self, rows: np.ndarray) -> Pairs:
-        return Pairs(
-            self.ids[rows],
-            self.changed[rows],
-            self.at[rows],
-            self.wanted[rows],
-            self.instead[rows],
-            self.attractors[rows],
-        )
+        return Pairs(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -114,7 +106,7 @@ def pairs_of(
     kept = {language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)}
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
-    cases = list[Dependency]()
+    cases = list[_Dependency]()
     controls: dict[tuple[int, int], set[int]] = defaultdict(set)
     swaps: dict[int, set[int]] = defaultdict(set)
     for drawn in range(0, MOST_DRAWN, AT_ONCE):
@@ -141,7 +133,7 @@ def pairs_of(
 
 
 @dataclass(frozen=True)
-class Dependency:
+class _Dependency:
     """One place that depends on an earlier one.
 
     Attributes:
@@ -169,7 +161,7 @@ def _in(
     words: Words,
     rng: np.random.Generator,
     swaps: dict[int, set[int]] | None,
-) -> list[Dependency]:
+) -> list[_Dependency]:
     """One symbol of each word is changed: where does this first change what may follow?
 
     Args:
@@ -200,12 +192,12 @@ def _in(
             instead = instead[instead >= FIRST_SYMBOL_ID]
             if len(instead):
                 other, begin = int(rng.choice(instead)), words.ids[row, :place]
-                cases.append(Dependency(begin, here, int(ids[row, here]), token, other))
+                cases.append(_Dependency(begin, here, int(ids[row, here]), token, other))
             break
     return cases
 
 
-def _paired(cases: list[Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
+def _paired(cases: list[_Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
     """Each different one once, with its attractors."""
     cases = list({(*case.ids.tolist(), case.at, case.wanted): case for case in cases}.values())
     lengths = np.array([len(case.ids) for case in cases])
@@ -510,8 +502,4 @@ QUESTION = of_table(
     _chart,
     side_by_side,
     needs=("language", "next symbols", "causal"),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

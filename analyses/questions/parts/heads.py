@@ -15,13 +15,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, models_of, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, models_of, numbers, of_answer, plain, quiet
 from analyses.charts.heads import LOOK, chart
 from analyses.claims import Claim
 from analyses.options.parts import Heads as Options
 from analyses.questions.trials import heads_apart
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
 from interp.causal.ablation import Ablation
 from interp.causal.metrics import logit_at
@@ -350,9 +348,8 @@ def _headline(result: Answer) -> pd.DataFrame:
     return numbers(rows)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "heads",
-    BUILT_IN["heads"].asks,
     Options,
     analyse,
     _headline,
@@ -362,6 +359,3 @@ QUESTION = Question(
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict", "one side", "heads"),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -21,7 +21,6 @@ from analyses.charts.marks import dots
 from analyses.charts.theme import colours, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Induction as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.ablation import ablate
 from interp.heads.attention import attention
@@ -180,6 +179,3 @@ QUESTION = of_table(
     needs=("prompts", "next symbols", "causal", "heads", "one side"),
     planned=(Planned("lost without it", "without another"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -19,12 +19,11 @@ from altair.typing import ChartType
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.answers import Progress, models_of, numbers, of_table, quiet
 from analyses.charts.marks import points
 from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Looks as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.attention import attention
 from interp.statistics import bootstrap_mean, brackets
@@ -286,8 +285,4 @@ QUESTION = of_table(
     _chart,
     lambda table: table.drop(columns=["choice", "decides"]),
     needs=("language", "heads", "one side", "causal", "next symbols"),
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -18,9 +18,9 @@ from analyses.answers import (
     Answer,
     Planned,
     Progress,
-    Question,
     models_of,
     numbers,
+    of_answer,
     plain,
     quiet,
 )
@@ -29,8 +29,6 @@ from analyses.charts.theme import QUIET, figures, named
 from analyses.claims import Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.causal.patching import over_pairs, patch
@@ -366,9 +364,8 @@ def said_chart(table: pd.DataFrame) -> ChartType:
     return picture.facet(row=row)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "patching",
-    BUILT_IN["patching"].asks,
     Options,
     analyse,
     _headline,
@@ -377,6 +374,3 @@ QUESTION = Question(
     planned=(Planned("largest effect", "largest effect, untrained"),),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

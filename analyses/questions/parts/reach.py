@@ -20,7 +20,6 @@ from analyses.claims import Claim
 from analyses.lectures.costs import example_tokens
 from analyses.needs import require
 from analyses.options.parts import Reach as Options
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart
 from interp.causal.influence import decay, influence, steps
 from interp.causal.metrics import logit_at
@@ -195,6 +194,3 @@ QUESTION = of_table(
     needs=("gradients", "one side", "causal", "verdict"),
     planned=(Planned("trained", "untrained", alone="rate"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -12,14 +12,12 @@ import torch
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, numbers, of_answer, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
 from analyses.claims import Claim
 from analyses.options.rule import Discovery as Options
 from analyses.questions.rule.learned_rule import claim_of, learned, near_rule
 from analyses.questions.rule.rule_evidence import SIDE, Lines, rebuilt, sentences, transitions
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts
@@ -89,7 +87,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(tables, ignore_index=True)
     table = table[["model", "state", "symbol", "target", "accepting"]]
     findings = {**sentences(about["trained"], options.max_states), **about["trained"]}
-    findings["heads"] = heads(run, model, rebuilt(findings["dfa"], symbols), options)
+    findings["heads"] = _heads(run, model, rebuilt(findings["dfa"], symbols), options)
     findings["untrained"] = about["untrained"]
     progress(3, 3, "discovery")
     return Answer(table, findings=plain(findings))
@@ -226,7 +224,7 @@ def judge(model: LanguageModel) -> Accepts:
     return accepts
 
 
-def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
+def _heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
     """Each head's part in each transition; nothing for a model without heads.
 
     It is measured on accepted lines of one length, the commonest. One changed symbol takes each of
@@ -294,9 +292,8 @@ def chart(result: Answer) -> ChartType:
     return automaton_chart(result.table[result.table["model"] == "trained"])
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "discovery",
-    BUILT_IN["discovery"].asks,
     Options,
     analyse,
     _headline,
@@ -312,6 +309,3 @@ QUESTION = Question(
     planned=(Planned("trained", "untrained", by="variable"),),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

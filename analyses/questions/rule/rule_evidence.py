@@ -59,8 +59,7 @@ class Lines:
         cls, language: Language, rng: np.random.Generator, count: int, lengths: Sequence[int]
     ) -> Lines:
         sample = language.sample(rng, count, lengths, split="test")
-        rows = zip(sample.words.ids, sample.words.lengths, strict=True)
-        return cls([language.vocabulary.decode(row[:n]) for row, n in rows], sample.labels)
+        return cls(language.vocabulary.decoded(sample.words), sample.labels)
 
 
 def described(dfa: DFA, induction: Found | None, symbols: Sequence[str]) -> dict[str, Any]:

@@ -16,15 +16,13 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Planned, Progress, Question, quiet
+from analyses.answers import Answer, Planned, Progress, of_answer, quiet
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.claims import Claim
 from analyses.options.inside import Probing
 from analyses.options.training import Emergence as Options
 from analyses.questions.inside.probing import NUISANCE, TOO_FEW, examples
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
 from interp.statistics import weighted_sum
@@ -220,9 +218,8 @@ def chart(result: Answer) -> ChartType:
     return panels(sized, columns=3).configure_title(fontSize=13, anchor="start")
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "emergence",
-    BUILT_IN["emergence"].asks,
     Options,
     analyse,
     _headline,
@@ -231,6 +228,3 @@ QUESTION = Question(
     brief=Options(words=100, count=4),
     planned=(Planned("in the end", "before the first step"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -17,7 +17,6 @@ from analyses.claims import Claim
 from analyses.needs import require
 from analyses.options.training import Gradients as Options
 from analyses.questions.training.held_out import WORDS, HeldOut
-from analyses.script import script
 from interp.model import activations
 from interp.training.drift import Drift, drift
 from interp.training.gradients import gradients_of, norms_by_layer, softmax_by_layer
@@ -157,7 +156,5 @@ QUESTION = of_table(
     _chart,
     needs=("gradients",),
     of_inside=False,
+    planned=(),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
+from analyses.answers import Answer, Planned, Progress, of_answer, quiet, row_numbers
 from analyses.options.training import Influence as Asked
 from analyses.questions.training.of_lines.culprits import (
     RANDOM,
@@ -20,8 +20,6 @@ from analyses.questions.training.of_lines.drawn import chart, claims, side_by_si
 from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import Shortcut, margins_of_each, target_words
 from analyses.questions.training.of_lines.views import METHODS, Found, Training
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from interp.influence.scores import datamodel, lds_interval, predicted
 from models.runs.run import Run
 from models.training.without_lines import lines_of
@@ -127,26 +125,14 @@ class _Told:
         self(what)
 
 
-def _headline(answer: Answer) -> pd.DataFrame:
-    """Numbers that are compared over seeds: each measure of each method."""
-    rows = answer.table.itertuples()
-    return numbers(
-        (f"{row.part}, {row.measure}", f"{row.method}, {row.model}", row.value) for row in rows
-    )
-
-
-QUESTION = Question(
+QUESTION = of_answer(
     "influence",
-    BUILT_IN["influence"].asks,
     Asked,
     _influence,
-    _headline,
+    lambda answer: row_numbers(answer.table, "{part}, {measure}", "{method}, {model}"),
     lambda answer: chart(answer.table),
     lambda answer: claims(answer.table, answer.findings),
     needs=("lines", "verdict", "gradients"),
     shown=lambda answer: side_by_side(answer.table),
     planned=tuple(Planned(f"{method}, trained", f"{method}, untrained") for method in METHODS),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -10,12 +10,11 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.answers import Progress, of_table, quiet, row_numbers
 from analyses.charts.theme import figures
 from analyses.claims import Claim
 from analyses.options.training import Landscape as Options
 from analyses.questions.training.held_out import HeldOut, as_function
-from analyses.script import script
 from interp.statistics import t_interval, weighted_sum
 from interp.training.curvature import plane, random_direction, second_derivative, sharpest
 from models.base import LanguageModel
@@ -119,12 +118,6 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _headline(table: pd.DataFrame) -> pd.DataFrame:
-    """Numbers that are compared over seeds: loss and curvature of both models."""
-    rows = bends(table).melt("model").itertuples()
-    return numbers((row.variable, row.model, row.value) for row in rows)
-
-
 def _chart(table: pd.DataFrame) -> ChartType:
     """The loss on the plane; the weights of the run stand in the middle."""
     step = 2 * REACH / (POINTS - 1)
@@ -150,13 +143,9 @@ QUESTION = of_table(
     Options,
     landscape,
     _claims,
-    _headline,
+    lambda table: row_numbers(bends(table).melt("model"), "{variable}"),
     _chart,
     bends,
     needs=("gradients",),
     of_inside=False,
-    planned=(Planned("trained", "untrained"),),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, Question, numbers, quiet
+from analyses.answers import Answer, Progress, numbers, of_answer, quiet
 from analyses.charts.marks import bars
 from analyses.charts.theme import AGAINST, FOR, colours, named
 from analyses.claims import Claim
@@ -14,8 +14,6 @@ from analyses.options.training import Lines as Options
 from analyses.questions.training.of_lines import drawn_lines
 from analyses.questions.training.of_lines.culprits import can_be_turned
 from analyses.questions.training.of_lines.listed import NAMED, for_word, suspects
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from models.errors import UserError
 from models.runs.run import Run
 
@@ -98,9 +96,8 @@ def _shown(answer: Answer) -> dict[str, pd.DataFrame]:
     return ends
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "lines",
-    BUILT_IN["lines"].asks,
     Options,
     analyse,
     _headline,
@@ -109,6 +106,3 @@ QUESTION = Question(
     needs=("lines", "verdict", "gradients"),
     shown=_shown,
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

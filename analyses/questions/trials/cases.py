@@ -34,7 +34,7 @@ TRIED = 24  # pairs that are looked at for each that is kept
 
 
 @dataclass(frozen=True)
-class Drawn:
+class _Drawn:
     """Pairs of prefixes, and the state of the base with one variable of the source.
 
     Attributes:
@@ -48,8 +48,8 @@ class Drawn:
     part: Int[np.ndarray, " case"]
     wanted: Int[np.ndarray, "case variable"]
 
-    def __getitem__(self, rows: np.ndarray) -> Drawn:
-        return Drawn(self.base[rows], self.source[rows], self.part[rows], self.wanted[rows])
+    def __getitem__(self, rows: np.ndarray) -> _Drawn:
+        return _Drawn(self.base[rows], self.source[rows], self.part[rows], self.wanted[rows])
 
     @property
     def states(self) -> list[tuple[int, ...]]:
@@ -117,7 +117,7 @@ def _pairs(
     rng: np.random.Generator,
     meaning: Meaning,
     any_length: bool,
-) -> Drawn:
+) -> _Drawn:
     """Sources of all states equally often; bases too, or else of the length of the source."""
     states = np.unique(prefixes.states[among], axis=0, return_inverse=True)[1].reshape(-1)
     source = _of_group(rng, states, rng.integers(states.max() + 1, size=count))
@@ -132,7 +132,7 @@ def _pairs(
     for number, means in enumerate(meaning):
         rows = part == number
         wanted[rows, number] = [means[v] for v in prefixes.states[source[rows], number].tolist()]
-    return Drawn(base, source, part, wanted)
+    return _Drawn(base, source, part, wanted)
 
 
 def _of_group(
@@ -172,7 +172,7 @@ def _cases(
     run: Run,
     model: LanguageModel,
     prefixes: Prefixes,
-    pairs: Drawn,
+    pairs: _Drawn,
     futures: list[Future],
     change: Change,
 ) -> Cases:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.claims import Claim
+from analyses.claims import Claim, measured
 from analyses.questions.trials.exchanging import ARBITRARY, chosen
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.states import RANDOM_STATE, STEERED
@@ -155,10 +155,7 @@ def state_claim(state: Mapping[str, Any]) -> Claim:
     return Claim(
         f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
         "follow in {} of the cases",
-        state["value"],
-        state["low"],
-        state["high"],
-        int(state["units"]),
+        *measured(state, "value", "low", "high", "units"),
         f"prefixes in {state['words']:.0f} cases, none of which chose the site",
         "bootstrap over prefixes",
         {

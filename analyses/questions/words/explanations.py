@@ -14,14 +14,12 @@ import torch
 from altair.typing import ChartType
 from scipy.special import expit
 
-from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Progress, numbers, of_answer, plain, quiet
 from analyses.charts.marks import heat, white_where
 from analyses.charts.theme import EDGE, figures
 from analyses.claims import Claim
 from analyses.options.words import Explanations as Options
 from analyses.options.words import Leaderboard, Replacement
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.causal.metrics import log_odds_at
 from interp.explanations.case import Case
@@ -424,9 +422,8 @@ def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFr
     return long.assign(value=value, above=value.where(long["measure"] != "AUROC", above))
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "explanations",
-    BUILT_IN["explanations"].asks,
     Options,
     analyse,
     _headline,
@@ -434,6 +431,3 @@ QUESTION = Question(
     _claims,
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

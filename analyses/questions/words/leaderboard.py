@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.answers import Answer, Progress, of_answer, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
 from analyses.claims import Claim
 from analyses.options.words import LONGEST, SHORTEST, Replacement
@@ -26,8 +26,6 @@ from analyses.questions.words.explanations import (
     on_scale,
     replacement_in_words,
 )
-from analyses.registry import BUILT_IN
-from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.axioms import consistency
 from interp.explanations.case import Case, Values
@@ -68,10 +66,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     language, model = run.language, run.model()
     sample = words_of(run, options)
     tables: list[pd.DataFrame] = []
-    for index, (ids, length, label) in enumerate(
-        zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
-    ):
-        word = language.vocabulary.decode(ids[:length])
+    words = language.vocabulary.decoded(sample.words)
+    for index, (word, label) in enumerate(zip(words, sample.labels, strict=True)):
         progress(index, len(sample.labels), f"explaining {' '.join(word)}")
         table = _of_word(model, language, word, options, index)
         table.insert(0, "word", index)
@@ -363,13 +359,11 @@ def _chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     for kind, part in rows.groupby("membership", sort=False):
         there = [name for name in PANELS if (part["measure"] == name).any()]
         parts.append(panels(part, there).properties(title=str(kind)))
-    figure: ChartType = alt.vconcat(*parts, spacing=24)
-    return figure
+    return alt.vconcat(*parts, spacing=24)
 
 
-QUESTION = Question(
+QUESTION = of_answer(
     "leaderboard",
-    BUILT_IN["leaderboard"].asks,
     Options,
     analyse,
     _headline,
@@ -378,6 +372,3 @@ QUESTION = Question(
     brief=Options(words=40, longest=8, replacements=("uniform",), draws=4),
     needs=("verdict",),
 )
-
-if __name__ == "__main__":
-    raise SystemExit(script(QUESTION))

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.charts.sweeps import short
+from analyses.claims import interval_text
 from analyses.studies.sweeps.further import FURTHER, Name, columns_of, is_share, name_of
-from interp.statistics import brackets, seeds_interval
+from interp.statistics import seeds_interval
 
 LEGEND = (
     "Mean over seeds [95% interval]. Where a seed may need longer than it was trained, the median "
@@ -93,7 +94,4 @@ def _in_words(row: dict[str, Any], censored: bool) -> str:
     if censored:
         middle = "-" if np.isnan(row["median"]) else f"{row['median']:g}"
         return f"{middle} ({row['seen']} of {row['seeds']})"
-    if np.isnan(row["mean"]):
-        return "-"
-    ends = brackets(row["low"], row["high"], ".3g")
-    return f"{row['mean']:.3g}{ends}"
+    return interval_text(row["mean"], row["low"], row["high"], ".3g")

@@ -94,13 +94,8 @@ class TokenisedLanguage(Language):
 
     def encoded(self, words: Words) -> Words:
         """Words of the other language as tokens."""
-        vocabulary = self.base.vocabulary
-        return self.vocabulary.words(
-            [
-                self.tokeniser.encode(vocabulary.decode(ids[:length]))
-                for ids, length in zip(words.ids, words.lengths, strict=True)
-            ]
-        )
+        spelled = self.base.vocabulary.decoded(words)
+        return self.vocabulary.words([self.tokeniser.encode(word) for word in spelled])
 
     def decoded(self, word: Sequence[str]) -> Word | None:
         """The word that tokens spell; None if they are not canonical, or misspell it."""

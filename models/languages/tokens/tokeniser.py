@@ -183,12 +183,9 @@ def texts_of(language: Language, spelled: bool, count: int = LEARNT_ON) -> list[
     rng = np.random.default_rng(LEARNT_SEED)
     lengths = language.lengths(LEARNT_SIZE)
     drawn = language.sample(rng, count, lengths, label=True).words
-    words = [
-        language.vocabulary.decode(ids[:length])
-        for ids, length in zip(drawn.ids, drawn.lengths, strict=True)
-    ]
     return [
-        " ".join(symbol + BLANK for symbol in word) if spelled else "".join(word) for word in words
+        " ".join(symbol + BLANK for symbol in word) if spelled else "".join(word)
+        for word in language.vocabulary.decoded(drawn)
     ]
 
 

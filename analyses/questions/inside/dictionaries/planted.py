@@ -36,10 +36,7 @@ def planted_truth(run: Run, plan: PlanRecord, count: int, seed: int, hook: str) 
     is added to it, directions and moves are not known.
     """
     words = sample_window(run, count, seed).words
-    read = [
-        run.language.vocabulary.decode(ids[mask])
-        for ids, mask in zip(words.ids, words.mask, strict=True)
-    ]
+    read = run.language.vocabulary.decoded(words)
     program = program_of(plan)
     traced = [program.trace(word) for word in read]
     inside = np.arange(words.tokens.shape[1]) <= words.lengths[:, None]

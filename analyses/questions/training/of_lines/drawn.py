@@ -10,29 +10,25 @@ from altair.typing import ChartType
 
 from analyses.charts.marks import panels, points
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, colours, figures, named
-from analyses.claims import Claim
+from analyses.claims import Claim, interval_text
 from analyses.questions.training.of_lines.drawn_lines import culprits_claim
 from analyses.questions.training.of_lines.views import CLAIMED
-from interp.statistics import brackets, weighted_sum
+from interp.statistics import weighted_sum
 
 MODELS = {"trained": TRAINED, "untrained": UNTRAINED}
 
 
 def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Tables by part: a row per model and method, and a column for each measure."""
-    shown = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].to_numpy()])
+    shown = table.assign(
+        shown=[interval_text(*row) for row in table[["value", "low", "high"]].to_numpy()]
+    )
     keys, parts = ["model", "method"], {}
     for part, rows in shown.groupby("part", sort=False):
         wide = rows.pivot(index=keys, columns="measure", values="shown")
         order = rows[keys].drop_duplicates()
         parts[str(part)] = order.merge(wide.reset_index(), on=keys).fillna("-")
     return parts
-
-
-def _shown(value: float, low: float, high: float) -> str:
-    if value != value:
-        return "-"
-    return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
 def claims(table: pd.DataFrame, findings: Mapping[str, int]) -> list[Claim]:
@@ -66,7 +62,7 @@ def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str,
     """The claim that trainings without half of the lines are in the order that EK-FAC foretells."""
     controls = pd.concat([untrained, rows.loc[["random"]]])
     model, method = controls["value"].idxmax()
-    scores = [f"{_called(*at)} {_shown(*row)}" for at, *row in rows.itertuples(name=None)]
+    scores = [f"{_called(*at)} {interval_text(*row)}" for at, *row in rows.itertuples(name=None)]
     return Claim(
         f"{CLAIMED} orders trainings without half of the lines better than "
         f"{_called(model, method)}, by {{}} of rank correlation",

@@ -93,13 +93,8 @@ def suspects(run: Run, targets: int, seed: int = 0, progress: Progress = quiet) 
 
 def _lines(run: Run) -> pd.DataFrame:
     heard, labels = said_and_meant(lines_of(run), run.language)
-    decoded = (
-        run.language.vocabulary.decode(ids[:length])
-        for ids, length in zip(heard.ids, heard.lengths, strict=True)
-    )
-    return pd.DataFrame(
-        {"line": [" ".join(word) for word in decoded], "label": np.where(labels, "in", "out")}
-    )
+    lines = [" ".join(word) for word in run.language.vocabulary.decoded(heard)]
+    return pd.DataFrame({"line": lines, "label": np.where(labels, "in", "out")})
 
 
 def _found(run: Run, seed: int, words: Words, progress: Progress) -> Found:

@@ -59,8 +59,8 @@ def words_of(run: Run) -> list[tuple[Word, bool]]:
         sample = language.sample(rng, WORDS, lengths, split="test")
     except LookupError:
         return []
-    words = zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
-    return [(language.vocabulary.decode(ids[:n]), bool(label)) for ids, n, label in words]
+    words = language.vocabulary.decoded(sample.words)
+    return list(zip(words, sample.labels.tolist(), strict=True))
 
 
 def _looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray]:
