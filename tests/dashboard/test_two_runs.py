@@ -74,10 +74,10 @@ def test_a_choice_is_made_once_and_holds_for_both(
     assert not page.exception
     tables = drawn(page, "Probability of every next token")
     both = [table for table in tables if "probability" in table]
-    assert len({tuple(table["symbol"]) for table in both}) == 1
+    assert len({tuple(table["place"]) for table in both}) == 1
     probabilities = {tuple(table["probability"].round(6)) for table in both}
     assert len(probabilities) == 2  # two networks
-    assert set(both[0]["symbol"]) == {"<bos>", "a", "b"}
+    assert set(both[0]["place"]) == {"0 <bos>", "1 a", "2 a", "3 b"}
 
 
 def test_the_same_run_at_two_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
