@@ -23,7 +23,7 @@ from models.errors import UserError
 from models.languages import Word, Words
 from models.languages.counting import CountingLanguage
 from models.runs.run import Run
-from models.training.evaluation import words_to_read
+from models.training.evaluation import after_prefixes, words_to_read
 
 Change = Literal["erase", "add", "add in proportion"]
 WORDS = 300  # words of the window, to which an eraser or a direction is fitted

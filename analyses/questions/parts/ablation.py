@@ -34,7 +34,7 @@ from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.languages import Sample, Word, Words
 from models.runs.run import Run
-from models.training.evaluation import verdicts, words_to_read
+from models.training.evaluation import after_prefixes, verdicts, words_to_read
 
 TESTED = 400
 """Words of the training window that are judged; equal ones count once."""
