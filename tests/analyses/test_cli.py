@@ -92,7 +92,7 @@ def test_values_that_miss_their_sum_are_said(
     write(plant("majority-10"), run)
     asked = ["analyse", run, "explanations", "--samples", 20, "--draws", 2]
     with without_pictures():
-        few, many = (answer(capsys, *asked, "--steps", steps) for steps in (2, 3000))
+        few, many = (answer(capsys, *asked, "--steps", steps) for steps in (2, 800))
     missed = "integrated gradients (log odds) by"
     assert missed in few.partition("Values miss the sum that they should have")[2]
     assert missed not in many
