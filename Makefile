@@ -26,8 +26,8 @@ lab: $(INSTALLED)
 quick: $(INSTALLED)  # a break in any room shows here; what is slow is left to `make test`
 	OMP_NUM_THREADS=1 $(BIN)/pytest --quick -n 2 --dist worksteal
 
-test: $(INSTALLED)  # a worker waits a sixth of its time for what it has started: three fill two cores
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal
+test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 torture: $(INSTALLED)  # `make test` runs a small part of it
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/torture tests/analyses/test_eight_corpora.py --full -n 2 --dist worksteal
