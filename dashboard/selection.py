@@ -307,10 +307,13 @@ def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> W
 
 
 def short_word(run: Run, drawn: str) -> Word:
-    """The word that the reader types, of which something is drawn.
+    """The typed word, short enough for a picture.
+
+    Args:
+        drawn: the things in the picture and their verb, for the message: "attention is".
 
     Raises:
-        UserError: it is too long for that, or has an unknown symbol.
+        UserError: the word has more than ``LONGEST`` symbols, or an unknown one.
     """
     word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
     if len(word) > LONGEST:

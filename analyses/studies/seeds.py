@@ -252,7 +252,7 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
 
 
 def by_run(results: Sequence[Answer], name: str) -> pd.DataFrame:
-    """The numbers of kept answers to one question: the columns of its ``headline``, after run."""
+    """The numbers of kept answers to one question: the columns of its ``headline``, and run."""
     tables = [
         question(name).headline(result).assign(run=result.folder.parents[1].name)
         for result in results
