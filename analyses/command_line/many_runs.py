@@ -26,6 +26,7 @@ from analyses.studies.sweeps.estimate import estimated
 from analyses.studies.sweeps.estimate import in_words as estimate_in_words
 from analyses.studies.sweeps.further import FURTHER
 from analyses.studies.sweeps.measures import by_seed
+from analyses.studies.sweeps.plan import plan_of
 from models.errors import UserError
 from models.languages import language
 from models.runs.files import write_bytes
@@ -127,16 +128,16 @@ def _tell(result: Answer) -> None:
 
 def _estimate(options: Sweep) -> None:
     """The estimated cost of a sweep."""
-    file, runs, skipped = sweeps.planned(options)
+    plan = plan_of(options)
     with progress_bar(options.file) as report:
-        table = estimated(options, runs, file.exam, report)
+        table = estimated(plan, options.device, report)
     if shown(options, table):
         return
-    OUT.print(file.question)
+    OUT.print(plan.file.question)
     OUT.print(table_of(table.head(SETTINGS)))
     if len(table) > SETTINGS:
         OUT.print(f"... and {len(table) - SETTINGS:,} settings more: ask with --csv")
-    for note in skipped[:SETTINGS]:
+    for note in plan.skipped[:SETTINGS]:
         OUT.print(f"left out: {note}", style="dim", markup=False)
     OUT.print(estimate_in_words(table, options.workers))
 

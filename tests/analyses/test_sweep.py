@@ -34,7 +34,7 @@ from analyses.studies.sweeps import estimate
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged
 from analyses.studies.sweeps.file import read
-from analyses.studies.sweeps.plan import plan
+from analyses.studies.sweeps.plan import plan, plan_of
 from analyses.studies.sweeps.run import COLUMNS, complete, sweep
 from analyses.studies.sweeps.summary import readable, summary
 from interp.statistics import nested_bootstrap
@@ -343,9 +343,7 @@ def test_a_dry_run_trains_nothing(
 
 @pytest.mark.slow
 def test_a_dry_run_times_real_steps(file: Path) -> None:
-    options = asked(file)
-    found, runs, _ = sweeps.planned(options)
-    table = estimate.estimated(options, runs, found.exam)
+    table = estimate.estimated(plan_of(asked(file)), "auto")
     assert (table["hours"] > 0).all()
     assert list(file.parent.iterdir()) == [file]
 

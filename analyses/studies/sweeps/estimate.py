@@ -15,9 +15,8 @@ import pandas as pd
 import torch
 
 from analyses.answers import Progress, quiet
-from analyses.options.studies import Sweep
-from analyses.studies.sweeps.exam import Exam, kept
-from analyses.studies.sweeps.plan import Planned
+from analyses.studies.sweeps.exam import kept
+from analyses.studies.sweeps.plan import Plan, Planned
 from models.base import build
 from models.config import TrainConfig
 from models.languages import language
@@ -33,9 +32,7 @@ STEPS = 3
 """Steps that are timed of each, after one that is not."""
 
 
-def estimated(
-    options: Sweep, runs: Sequence[Planned], exam: Exam, progress: Progress = quiet
-) -> pd.DataFrame:
+def estimated(plan: Plan, device: str, progress: Progress = quiet) -> pd.DataFrame:
     """The cost of each setting of a sweep on this machine. One row per setting.
 
     A few settings are timed for a few steps, in a folder that is removed again. For the others the
@@ -46,13 +43,13 @@ def estimated(
     training, all runs one after another; evaluations and judging are left out).
     """
     settings: dict[TrainConfig, list[Planned]] = {}
-    for run in runs:
+    for run in plan.runs:
         settings.setdefault(replace(run.config, seed=0), []).append(run)
     parameters = {config: _parameters(config.model, _read_by(config)) for config in settings}
-    seconds = _seconds(list(settings), options.device, progress)
+    seconds = _seconds(list(settings), device, progress)
     rows = []
     for config, members in settings.items():
-        done = sum(kept(options.folder / run.name, exam) is not None for run in members)
+        done = sum(kept(plan.folder / run.name, plan.file.exam) is not None for run in members)
         hours = (len(members) - done) * config.steps * seconds[config] / 3600
         name = members[0].name.rpartition("-s")[0]
         row = {"setting": name, "language": config.language, "runs": len(members)}

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from analyses.options.shipped import find
+from analyses.options.studies import Sweep
 from analyses.studies.sweeps.exam import Exam
-from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile
+from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile, read
 from models.checks import MOST_SYMBOLS, changed
 from models.config import TrainConfig
 from models.errors import UserError, of_fields
 from models.languages import language
 from models.languages.tokens import tokenised
 from models.model_config import ModelConfig
+from models.runs.run import RUN_FILE, Run
 from models.training.recipes import recipe
 
 MOST_RUNS = 100_000
@@ -37,6 +41,73 @@ class Planned:
     variant: str | None
     varied: Mapping[str, Any]
     config: TrainConfig
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep as it was asked for, before anything is trained.
+
+    Attributes:
+        name: the name of its file.
+        folder: the folder of its runs and of its table.
+        file: the checked content of the file, with the languages, seeds and steps asked for.
+        text: the file as it is written.
+        runs: all its runs.
+        skipped: the combinations that are skipped, with the reason.
+        steps: the training steps of every run; None where the file says them.
+    """
+
+    name: str
+    folder: Path
+    file: SweepFile
+    text: str
+    runs: Sequence[Planned]
+    skipped: Sequence[str]
+    steps: int | None = None
+
+    @property
+    def by(self) -> list[str]:
+        """The columns that settings differ in."""
+        return [*(["variant"] if self.file.variants else []), *self.file.vary]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What is asked, as JSON-able values."""
+        file = self.file
+        return {
+            "question": file.question,
+            "file": self.text,
+            "by": self.by,
+            "compare": file.measure.model_dump(),
+            "measures": file.further,
+            "languages": list(file.languages),
+            "seeds": file.seeds,
+            "steps": self.steps,
+        }
+
+
+def plan_of(options: Sweep) -> Plan:
+    """The plan of a sweep.
+
+    Raises:
+        UserError: something is wrong with the file; the folder holds other runs of these names.
+    """
+    path = find(options.file)
+    file = read(path).narrowed(options.languages, options.seeds, options.steps)
+    runs, skipped = plan(file)
+    _refuse_others(options.folder, runs)
+    text = path.read_text(encoding="utf-8")
+    return Plan(path.stem, options.folder, file, text, runs, skipped, options.steps)
+
+
+def _refuse_others(out: Path, runs: Sequence[Planned]) -> None:
+    """Raises UserError where a folder holds a run of another configuration."""
+    for run in runs:
+        path = out / run.name
+        if (path / RUN_FILE).exists() and Run(path).config != run.config:
+            raise UserError(
+                f"{path} holds a run of other settings: choose another folder with --out"
+            )
 
 
 def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,17 @@ from analyses.charts.sweeps import chart
 from analyses.jobs.failed import Failed
 from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import collected
-from analyses.options.shipped import find
 from analyses.options.studies import Sweep
 from analyses.studies.sweeps import bands, capacity, further
 from analyses.studies.sweeps.exam import Exam, judged, kept
-from analyses.studies.sweeps.file import SweepFile, read
 from analyses.studies.sweeps.further import Name
 from analyses.studies.sweeps.measures import Measure
-from analyses.studies.sweeps.plan import Planned, plan
+from analyses.studies.sweeps.plan import Plan, Planned, plan_of
 from analyses.studies.sweeps.summary import findings
 from models.config import TrainConfig
 from models.errors import DivergedError, UserError
 from models.runs.files import making
-from models.runs.run import RUN_FILE, Run
+from models.runs.run import Run
 from models.training.together import can_train_together
 from models.training.trainer import choose_device
 
@@ -68,70 +66,74 @@ def sweep(options: Sweep, progress: Progress = quiet) -> Answer:
         UserError: something is wrong with the file, and nothing was written; the folder holds other
             runs of these names.
     """
-    path, device = find(options.file), options.device
-    file, runs, skipped = planned(options)
-    rows = {run.name: _known(options.folder / run.name, file.exam, file.further) for run in runs}
-    todo = [run for run in runs if rows[run.name] is None]
-    jobs = {
-        group[0].name: (
-            *(options.folder, {run.name: run.config for run in group}),
-            *(file.exam, device, file.further),
-        )
-        for group in groups(todo, AT_ONCE if on_gpu(options) else 1)
-    }
-    progress(len(runs) - len(todo), len(runs), path.stem)
-    failed: dict[str, str] = {}
-    tried = {run.name for run in runs if rows[run.name] is not None}
-    arguments: dict[str, Any] = {
-        "question": file.question,
-        "file": path.read_text(encoding="utf-8"),
-        "by": [*(["variant"] if file.variants else []), *file.vary],
-        "compare": file.measure.model_dump(),
-        "measures": file.further,
-    }
-    arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": options.steps}
-
-    def interim() -> Answer:
-        """The answer so far, kept."""
-        judged = {name: frame for name, frame in rows.items() if frame is not None}
-        lost = [run for run in runs if run.name in tried - judged.keys() - failed.keys()]
-        diverged = [_about(run) for run in lost]
-        left_out = [*skipped, *(f"{run.name}: its training diverged" for run in lost)]
-        left_out += [f"{name} failed twice: {why}" for name, why in failed.items()]
-        table = _tabulated([run for run in runs if run.name in judged], judged)
-        sentence, details = findings(table, arguments["by"], file.measure, file.further, diverged)
-        if left := len(runs) - len(tried):
-            sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
-        details |= {"left": left, "failed": len(failed), "left_out": left_out, "diverged": diverged}
-        return keep(options.folder, Answer(table, sentence, details, arguments))
-
-    grown = Paced(interim)
+    plan = plan_of(options)
+    results = _Results(plan, _known(plan))
+    jobs = _jobs(plan, results.rows, options.device, AT_ONCE if on_gpu(options) else 1)
+    now_and_then = Paced(results.keep)
+    progress(len(results.rows), len(plan.runs), plan.name)
     # The folder is there before any worker looks for it. If none comes to work, it goes again.
-    with making(options.folder):
+    with making(plan.folder):
         for name, answer in collected(complete, jobs, options.workers, options.scheduler):
-            tried |= jobs[name][1].keys()
-            if isinstance(answer, Failed):
-                failed |= dict.fromkeys(jobs[name][1], answer.reason)
-            else:
-                rows |= answer
-            progress(len(tried), len(runs), name)
-            if len(tried) < len(runs) and any(frame is not None for frame in rows.values()):
-                grown()
-    if all(frame is None for frame in rows.values()):
-        if failed:
-            name, why = next(iter(failed.items()))
-            raise UserError(f"no run of the sweep could be trained; {name}: {why}")
-        raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
-    return interim()
+            results.add(jobs[name][1], answer)
+            progress(len(results.tried), len(plan.runs), name)
+            if results.rows and results.left:
+                now_and_then()
+    return results.keep()
 
 
-def planned(options: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
-    """The file as it was asked for, its runs, and what is skipped, with the reason. Raises
-    UserError as ``sweep``."""
-    file = read(find(options.file)).narrowed(options.languages, options.seeds, options.steps)
-    runs, skipped = plan(file)
-    _refuse_others(options.folder, runs)
-    return file, runs, skipped
+class _Results:
+    """The results of a sweep so far.
+
+    Attributes:
+        rows: the rows of the runs that are judged, by name.
+        tried: the names of the runs that are judged, that diverged or that failed.
+        failed: the reason of each run that failed, by name.
+    """
+
+    def __init__(self, plan: Plan, rows: Mapping[str, pd.DataFrame]) -> None:
+        self.plan, self.rows, self.tried = plan, dict(rows), set(rows)
+        self.failed: dict[str, str] = {}
+
+    @property
+    def left(self) -> int:
+        """The number of runs that nobody has tried."""
+        return len(self.plan.runs) - len(self.tried)
+
+    def add(self, names: Collection[str], answer: Mapping[str, pd.DataFrame] | Failed) -> None:
+        """Adds the answer of a job, which trained the runs of these names."""
+        self.tried |= set(names)
+        if isinstance(answer, Failed):
+            self.failed |= dict.fromkeys(names, answer.reason)
+        else:
+            self.rows |= answer
+
+    def keep(self) -> Answer:
+        """Keeps the answer so far. Raises UserError where no run is judged."""
+        if not self.rows:
+            raise self._none()
+        return keep(self.plan.folder, self._answer())
+
+    def _none(self) -> UserError:
+        """The error for a sweep without any result."""
+        if self.failed:
+            name, why = next(iter(self.failed.items()))
+            return UserError(f"no run of the sweep could be trained; {name}: {why}")
+        return UserError("every training of the sweep diverged: choose a smaller learning_rate")
+
+    def _answer(self) -> Answer:
+        plan, file = self.plan, self.plan.file
+        away = self.tried - self.rows.keys() - self.failed.keys()
+        lost = [run for run in plan.runs if run.name in away]
+        diverged = [_about(run) for run in lost]
+        left_out = [*plan.skipped, *(f"{run.name}: its training diverged" for run in lost)]
+        left_out += [f"{name} failed twice: {why}" for name, why in self.failed.items()]
+        table = _tabulated([run for run in plan.runs if run.name in self.rows], self.rows)
+        sentence, details = findings(table, plan.by, file.measure, file.further, diverged)
+        if self.left:
+            sentence = f"So far {len(self.tried):,} of {len(plan.runs):,} runs. {sentence}"
+        details |= {"left": self.left, "failed": len(self.failed)}
+        details |= {"left_out": left_out, "diverged": diverged}
+        return Answer(table, sentence, details, plan.arguments)
 
 
 class Paced:
@@ -173,14 +175,18 @@ def measure_of(result: Answer) -> Measure:
     return Measure.model_validate(result.arguments["compare"])
 
 
-def _refuse_others(out: Path, runs: Sequence[Planned]) -> None:
-    """Raises UserError where a folder holds a run of another configuration."""
-    for run in runs:
-        path = out / run.name
-        if (path / RUN_FILE).exists() and Run(path).config != run.config:
-            raise UserError(
-                f"{path} holds a run of other settings: choose another folder with --out"
-            )
+def _jobs(
+    plan: Plan, done: Collection[str], device: str, at_once: int
+) -> dict[str, tuple[Any, ...]]:
+    """The arguments of ``complete`` for each group of runs that are not done, by its first run."""
+    todo = [run for run in plan.runs if run.name not in done]
+    return {
+        group[0].name: (
+            *(plan.folder, {run.name: run.config for run in group}),
+            *(plan.file.exam, device, plan.file.further),
+        )
+        for group in groups(todo, at_once)
+    }
 
 
 def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
@@ -226,11 +232,16 @@ def complete(
     }
 
 
-def _known(path: Path, exam: Exam, measures: Sequence[Name]) -> pd.DataFrame | None:
-    """The rows of ``complete`` if the folder of a finished run holds all of them."""
-    rows = kept(path, exam)
-    numbers = None if rows is None else further.kept(measures, Run(path))
-    return None if rows is None or numbers is None else _joined(rows, numbers)
+def _known(plan: Plan) -> dict[str, pd.DataFrame]:
+    """The rows of ``complete`` for the finished runs whose folders hold all of them."""
+    known = {}
+    for run in plan.runs:
+        path = plan.folder / run.name
+        rows = kept(path, plan.file.exam)
+        numbers = None if rows is None else further.kept(plan.file.further, Run(path))
+        if rows is not None and numbers is not None:
+            known[run.name] = _joined(rows, numbers)
+    return known
 
 
 def _joined(rows: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
