@@ -292,11 +292,11 @@ def answer(
     options = analysis.options() if options is None else options
     require(run, *analysis.needs)
     arguments = arguments_of(options)
-    if not again and (kept := Answers.of(run).asked(name, arguments)):
+    if not again and (kept := Answers.of(run, name).asked(arguments)):
         return kept, True
     what = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:8]
     with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
-        if not again and (kept := Answers.of(run).asked(name, arguments)):
+        if not again and (kept := Answers.of(run, name).asked(arguments)):
             return kept, True
         start = time.monotonic()
         result = fresh_answer(run, analysis, options, progress)
@@ -335,10 +335,12 @@ def _knowledge_of(run: Run) -> Knowledge:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers that a folder keeps, as far as this version of the lab would give them.
+    """The answers to a question that a folder keeps, as far as this version of the lab would give
+    them.
 
     Attributes:
         folder: a run's, or a study's.
+        name: the name of the question.
         model_hash: SHA-256 of the weights that they are about; "" of a study.
 
     Raises:
@@ -346,33 +348,40 @@ class Answers:
     """
 
     folder: Path
+    name: str
     model_hash: str = ""
 
-    @classmethod
-    def of(cls, run: Run) -> Answers:
+    @staticmethod
+    def of(run: Run, name: str) -> Answers:
         """Those of a run, about the checkpoint looked at."""
-        return cls(run.path, run.model_hash() if run.steps() else "")
+        return Answers(run.path, name, run.model_hash() if run.steps() else "")
 
-    def are(self, record: Record) -> bool:
-        """Is it about these weights, and by this version of the lab?"""
-        return record.model_hash == self.model_hash and record.code == code_of(record.analysis)
+    def all(self) -> list[Kept]:
+        """All of them, those about other weights and by other versions too, the newest first."""
+        return kept_in(self.folder, self.name)
 
-    def current(self, name: str) -> list[Kept]:
-        """All answers to a question, the newest first."""
-        return [kept for kept in kept_in(self.folder, name) if self.are(kept.record)]
+    def current(self) -> list[Kept]:
+        """Those about these weights, and by this version of the lab, the newest first."""
+        return [kept for kept in self.all() if self._are(kept.record)]
 
-    def asked(self, name: str, arguments: Mapping[str, Any]) -> Answer | None:
+    def asked(self, arguments: Mapping[str, Any]) -> Answer | None:
         """The answer that was asked with these options, as ``arguments_of`` gives them."""
-        return self._newest(name, lambda record: self.are(record) and record.arguments == arguments)
+        return self._newest(lambda record: self._are(record) and record.arguments == arguments)
 
-    def latest(self, name: str) -> Answer | None:
+    def latest(self) -> Answer | None:
         """The answer that was asked last; where there is none, the last about other weights."""
-        return self._newest(name, self.are) or self._newest(
-            name, lambda record: record.code == code_of(name)
-        )
+        return self._newest(self._are) or self._newest(self._of_version)
 
-    def _newest(self, name: str, fits: Callable[[Record], bool]) -> Answer | None:
-        if (pair := newest(self.folder, name, fits)) is None:
+    def _are(self, record: Record) -> bool:
+        """Is it about these weights, and by this version of the lab?"""
+        return record.model_hash == self.model_hash and self._of_version(record)
+
+    def _of_version(self, record: Record) -> bool:
+        """Is it by this version of the lab?"""
+        return record.code == code_of(self.name)
+
+    def _newest(self, fits: Callable[[Record], bool]) -> Answer | None:
+        if (pair := newest(self.folder, self.name, fits)) is None:
             return None
         kept, table = pair
         about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
@@ -385,11 +394,10 @@ def scorecard(run: Run) -> pd.DataFrame:
 
     Columns: question, finding, grade, why.
     """
-    answers = Answers.of(run)
-    kept = {name: answer for name in registered() if (answer := answers.latest(name)) is not None}
     rows = [
         (name, answer.verdict.short, answer.verdict.grade, answer.verdict.why)
-        for name, answer in kept.items()
+        for name in registered()
+        if (answers := Answers.of(run, name)) and (answer := answers.latest())
         if answer.model_hash == answers.model_hash
     ]
     return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])

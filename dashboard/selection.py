@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
-from analyses.answer_files import Kept, kept_in
+from analyses.answer_files import Kept
 from analyses.answers import (
     Answer,
     Answers,
@@ -250,7 +250,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
     """
     require(run, *question(name).needs)
     options = question(name).options(**arguments)
-    if (kept := Answers.of(run).asked(name, arguments_of(options))) is not None:
+    if (kept := Answers.of(run, name).asked(arguments_of(options))) is not None:
         return kept
     key = f"{name} of {run.path}, {run.model_hash()}: {json.dumps(arguments, sort_keys=True)}"
     return at_once(key, lambda report: fresh_answer(run, question(name), options, report))
@@ -262,36 +262,41 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     Where there is none, the page shows a button that has it computed, and then how far that is;
     the result is None.
     """
-    if kept := Answers.of(run).current(name):
-        return chosen(run, name, kept)
-    result = Answers(run.path).latest(name)
-    if run.seen_at is not None:
-        result = None
+    answers = Answers.of(run, name)
+    if kept := answers.current():
+        return chosen(answers, kept)
+    result = answers.latest() if run.seen_at is None else None
     if result is None:
-        older = kept_in(run.path, name)
-        if run.seen_at is not None:
-            st.info(f"This question has not been asked of step {run.seen_at:d} yet.")
-        elif older:
-            st.info(f"Another version of the lab answered this, in {code(older[0].folder)}.")
-        else:
-            st.info(f"This question has not been asked of {text(run.name)} yet.")
-        with explain_errors():
-            key = f"{name} of {run.path}, {run.model_hash()}"
-            offer(key, "Ask it now", lambda report: answer(run, name, None, report), type="primary")
+        _offered(run, answers)
     else:
-        command = command_of(run, name, result.arguments)
+        command = command_of(run, answers.name, result.arguments)
         st.warning(f"This answer is about another checkpoint; {code(command)} renews it.")
     return result
 
 
-def chosen(run: Run, name: str, answers: Sequence[Kept]) -> Answer | None:
+def _offered(run: Run, answers: Answers) -> None:
+    """A button that has a question answered whose answer is missing, and why it is missing."""
+    if run.seen_at is not None:
+        st.info(f"This question has not been asked of step {run.seen_at:d} yet.")
+    elif older := answers.all():
+        st.info(f"Another version of the lab answered this, in {code(older[0].folder)}.")
+    else:
+        st.info(f"This question has not been asked of {text(run.name)} yet.")
+    name = answers.name
+    with explain_errors():
+        key = f"{name} of {run.path}, {run.model_hash()}"
+        offer(key, "Ask it now", lambda report: answer(run, name, None, report), type="primary")
+
+
+def chosen(answers: Answers, kept: Sequence[Kept]) -> Answer | None:
     """One of several kept answers: the one with the default options, or the reader's choice."""
-    labels = {asked_with(name, kept.record.arguments): kept.record.arguments for kept in answers}
+    name = answers.name
+    labels = {asked_with(name, each.record.arguments): each.record.arguments for each in kept}
     names = sorted(labels, key=lambda label: label != "the defaults")
     label = names[0]
     if len(names) > 1:
         label = controls.selectbox("Asked with", names, key=f"asked_{controls.first_run()}_{name}")
-    return Answers.of(run).asked(name, labels[label])
+    return answers.asked(labels[label])
 
 
 def word_key(run: Run) -> str:

@@ -19,7 +19,7 @@ from analyses.questions.rule.discovery import chart
 
 def picture(run: Path) -> alt.VConcatChart:
     """The automaton above, what each head carries of each of its transitions below."""
-    found = Answers(run).latest("discovery")
+    found = Answers(run, "discovery").latest()
     assert found is not None, "ask first: lab analyse RUN discovery"
     automaton = chart(found).properties(title="The automaton learned by asking the network")
     heads = heads_chart(found.findings).properties(

@@ -132,7 +132,7 @@ def _state_of(paths: dict[str, Path]) -> Table:
 def _asked(run: Run, name: str) -> Answer:
     """The answer to a question as the demo asks it. Raises UserError if it was removed."""
     about = question(name)
-    result = Answers.of(run).asked(name, arguments_of(about.brief or about.options()))
+    result = Answers.of(run, name).asked(arguments_of(about.brief or about.options()))
     if result is None:
         raise UserError(f"{run.path} keeps no answer to {name}: run `lab demo` again")
     return result

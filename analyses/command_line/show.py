@@ -9,7 +9,6 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from analyses.answer_files import kept_in
 from analyses.answers import Answer, Answers, asked_with, question
 from analyses.console import OUT, as_rows, shown, table_of, titled
 from analyses.options.commands import Hooks, Runs, Show, Size
@@ -74,7 +73,7 @@ def _show(options: Show) -> None:
     if answer.model_hash != run.model_hash():
         OUT.print(_elsewhere(run, options.name, answer))
     where(answer, options.name)
-    for other in Answers.of(run).current(options.name):
+    for other in Answers.of(run, options.name).current():
         if other.folder != answer.folder:
             text = asked_with(options.name, other.record.arguments)
             OUT.print(f"  asked with {text}: {other.folder}", style="dim")
@@ -86,9 +85,9 @@ def _newest_of(run: Run, name: str) -> Answer:
     Raises:
         UserError: the run keeps none.
     """
-    answer = Answers.of(run).latest(name)
+    answer = Answers.of(run, name).latest()
     if answer is None:
-        older = kept_in(run.path, name)
+        older = Answers.of(run, name).all()
         why = f"no answer to {name}"
         if older:
             why += f" by this version of the lab ({older[0].folder} is by another)"
@@ -105,9 +104,9 @@ def _elsewhere(run: Run, name: str, answer: Answer) -> str:
 def _show_all(run: Run, options: Shows) -> None:
     """Prints the sentence of each kept answer about the run's last checkpoint, and which questions
     are still to be asked."""
-    about = Answers.of(run)
-    kept = {name: answer for name in registered() if (answer := about.latest(name))}
-    answers = {name: kept[name] for name in kept if kept[name].model_hash == about.model_hash}
+    asked = {name: Answers.of(run, name) for name in registered()}
+    kept = {name: answer for name, about in asked.items() if (answer := about.latest())}
+    answers = {name: kept[name] for name in kept if kept[name].model_hash == asked[name].model_hash}
     rows = [{"question": name, "answer": answer.sentence} for name, answer in answers.items()]
     if shown(options, pd.DataFrame(rows, columns=["question", "answer"])):
         return
@@ -118,7 +117,7 @@ def _show_all(run: Run, options: Shows) -> None:
         OUT.print(reasons.rstrip(), style="dim")
     for name in sorted(kept.keys() - answers):
         OUT.print(titled(name, f": {_elsewhere(run, name, kept[name])}"))
-    missing = {name: bool(kept_in(run.path, name)) for name in usual() if name not in kept}
+    missing = {name: bool(asked[name].all()) for name in usual() if name not in kept}
     for older, says in ((True, "answered by another version of the lab"), (False, "not asked yet")):
         if names := ", ".join(name for name, there in missing.items() if there == older):
             OUT.print(f"{says}: {names}", style="dim")

@@ -30,7 +30,7 @@ def report(run: Run, progress: Progress = quiet) -> str:
     Raises:
         UserError: the run has no checkpoint, or an answer of it is damaged.
     """
-    current = {name: Answers.of(run).current(name) for name in registered()}
+    current = {name: Answers.of(run, name).current() for name in registered()}
     pairs = [(name, answer) for name, group in current.items() for answer in group]
     answers = []
     for number, (name, answer) in enumerate(pairs):
@@ -74,7 +74,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _answer(run: Run, name: str, kept: Kept) -> dict[str, Any] | None:
     """One kept answer; None if it was renewed just now."""
-    answer = Answers.of(run).asked(name, kept.record.arguments)
+    answer = Answers.of(run, name).asked(kept.record.arguments)
     if answer is None:
         return None
     weighed = answer.verdict

@@ -191,7 +191,7 @@ def recovered(
         parts["network"] = lambda draw: [_by_network(draw, folder, device)]
     rows = []
     for part, work in parts.items():
-        kept = Answers(folder).asked(part, arguments)
+        kept = Answers(folder, part).asked(arguments)
         if kept is None:
             answers = work(Draw.of(target, dfa, symbols))
             kept = Answer(pd.DataFrame(answers), f"{len(answers)} ways.", {}, arguments)

@@ -111,7 +111,7 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
         | {"reads": network.reads, "vocabulary": options.vocabulary}
     )
     with locked(folder / NAME):
-        kept = Answers(folder, network.digest).asked(NAME, arguments)
+        kept = Answers(folder, NAME, network.digest).asked(arguments)
         if kept is not None and not options.again:
             return kept, True
         answer = _asked(network, length, search, arguments, progress)

@@ -262,7 +262,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
     """The rows of every way for one corpus; kept in the folder of the corpus."""
     folder, arguments = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
-    if (kept := Answers(folder).asked(KEPT, arguments)) is not None:
+    if (kept := Answers(folder, KEPT).asked(arguments)) is not None:
         return kept.table.to_dict("records")
     choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()

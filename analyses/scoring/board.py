@@ -150,7 +150,7 @@ def scored(
     many = defined is None
     arguments = {"lens": digest, "limit": limit, "many": many}
     arguments |= {} if many else {"name": file.name}  # it stands in the rows
-    if (kept := Answers(where).asked(KEPT, arguments)) is not None:
+    if (kept := Answers(where, KEPT).asked(arguments)) is not None:
         return kept.table
     if setting == TRAINED:
         trained, untrained, about_lines = taught(program, seed, where)

@@ -192,7 +192,7 @@ def _answers_of(
 def _answered(run: Run, about: Question[Any]) -> Answer | None:
     """The answer, kept without pictures; None where there is nothing to ask of the network."""
     options = about.brief or about.options()
-    kept = Answers.of(run).asked(about.name, arguments_of(options))
+    kept = Answers.of(run, about.name).asked(arguments_of(options))
     if kept is not None or lack(run, about.needs):
         return kept
     try:

@@ -99,7 +99,7 @@ def _run(language: str, seed: int, path: Path) -> Run:
 def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
     """Margins of networks that were trained on some of the lines, [training, target]."""
     query = {"targets": TARGETS, "trainings": len(kept)}
-    if (answer := Answers(where, run.model_hash()).asked(KEPT, query)) is None:
+    if (answer := Answers(where, KEPT, run.model_hash()).asked(query)) is None:
         options = Influence(targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
         margins = margins_after(run, options, kept, lambda what: None)
         table = pd.DataFrame(margins).rename(columns=str)

@@ -204,7 +204,7 @@ def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, st
 def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
     """The rows of one cell: a worker's job; kept in a folder of their own."""
     folder, arguments = out / "cells" / cell.name, plain(asdict(cell))
-    if (kept := Answers(folder).asked(KEPT, arguments)) is not None:
+    if (kept := Answers(folder, KEPT).asked(arguments)) is not None:
         return kept.table
     config = cell.parent()
     path = trained(out / f"{cell.target}-s{cell.seed}", config, device=device).path

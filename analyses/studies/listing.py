@@ -34,7 +34,7 @@ def runs_of(folder: Path) -> pd.DataFrame:
 def _row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
-        metrics, accuracy = run.metrics(), Answers.of(run).current("accuracy")
+        metrics, accuracy = run.metrics(), Answers.of(run, "accuracy").current()
         # An answer about chosen lengths does not know the sizes below them.
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None

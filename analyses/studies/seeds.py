@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answer_files import Kept, kept_in
+from analyses.answer_files import Kept
 from analyses.answers import (
     Answer,
     Answers,
@@ -204,7 +204,7 @@ def ask_all(
 
 def _is_kept(run: Run, name: str) -> bool:
     try:
-        return Answers.of(run).asked(name, arguments_of(question(name).options())) is not None
+        return Answers.of(run, name).asked(arguments_of(question(name).options())) is not None
     except UserError:  # damaged: the reason is told when it is asked
         return False
 
@@ -289,7 +289,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
         if run.name not in answers:
             continue
         try:
-            result = Answers.of(run).asked(name, arguments)
+            result = Answers.of(run, name).asked(arguments)
         except UserError as error:
             reasons[run.name] = str(error)
             continue
@@ -304,10 +304,10 @@ def _usable(run: Run, name: str) -> tuple[list[Kept], str]:
     """The kept answers of a finished run that still hold; where there is none, the reason."""
     if run.record["status"] != "finished":
         return [], UNFINISHED
-    answers = Answers.of(run)
-    if usable := answers.current(name):
+    answers = Answers.of(run, name)
+    if usable := answers.current():
         return usable, ""
-    hashes = {entry.record.model_hash for entry in kept_in(run.path, name)}
+    hashes = {entry.record.model_hash for entry in answers.all()}
     if not hashes:
         return [], UNASKED
     return [], OTHER_VERSION if answers.model_hash in hashes else EARLIER

@@ -115,7 +115,7 @@ def test_what_is_asked_again_replaces_itself_alone(run: Run, calls: list[int]) -
     assert first.folder is not None
     assert not first.folder.exists()
     assert [each.record.arguments["words"] for each in kept_in(run.path, NAME)] == [3, 7]
-    latest = Answers(run.path).latest(NAME)
+    latest = Answers(run.path, NAME).latest()
     assert latest is not None
     assert latest.folder == again.folder
     assert {path.name for path in run.results.iterdir()} == {f"{NAME}-2", f"{NAME}-3"}
@@ -127,8 +127,8 @@ def test_an_answer_by_other_code_is_asked_anew(
     answer(run, NAME, Asked(3))
     with monkeypatch.context() as patch:
         patch.setattr(answers, "code_of", lambda name: "another")
-        assert Answers.of(run).asked(NAME, arguments_of(Asked(3))) is None
-        assert Answers(run.path).latest(NAME) is None
+        assert Answers.of(run, NAME).asked(arguments_of(Asked(3))) is None
+        assert Answers(run.path, NAME).latest() is None
         _, known = answer(run, NAME, Asked(3))
         assert not known
     assert calls == [3, 3]
@@ -140,7 +140,7 @@ def test_an_answer_about_other_weights_is_asked_anew(run: Run, calls: list[int])
     other = replace(run.config, seed=1)
     model = Run.create(run.path.parent / "anbn-s1", other).untrained()
     save_checkpoint(run.checkpoints, model, run.config, 1)
-    assert Answers.of(Run(run.path)).asked(NAME, arguments_of(Asked(3))) is None
+    assert Answers.of(Run(run.path), NAME).asked(arguments_of(Asked(3))) is None
     answer(Run(run.path), NAME, Asked(3))
     assert calls == [3, 3]
     assert len(kept_in(run.path, NAME)) == 2  # that about the earlier weights is still true of them
@@ -281,8 +281,8 @@ def test_readers_never_see_a_mixture(run: Run, calls: list[int], rounds: int) ->
         reads = 0
         while not done.is_set() or not reads:
             for found in (
-                Answers(run.path).latest(NAME),
-                *(Answers.of(run).asked(NAME, arguments_of(Asked(w))) for w in (3, 7)),
+                Answers(run.path, NAME).latest(),
+                *(Answers.of(run, NAME).asked(arguments_of(Asked(w))) for w in (3, 7)),
             ):
                 assert found is not None
                 assert consistent(found)
@@ -314,7 +314,7 @@ def test_an_answer_renewed_while_its_folders_are_listed_is_found(
         return folders
 
     monkeypatch.setattr(answer_files, "_listed", renewed_meanwhile)
-    found = Answers.of(run).asked(NAME, arguments_of(Asked(3)))
+    found = Answers.of(run, NAME).asked(arguments_of(Asked(3)))
     assert found is not None
     assert consistent(found)
     assert len(calls) == 4
@@ -332,7 +332,7 @@ def test_an_answer_renewed_before_its_table_is_read_is_found(
         return read(*about)
 
     monkeypatch.setattr(answer_files, "read_bytes", renewed_before)
-    found = Answers.of(run).asked(NAME, arguments_of(Asked(3)))
+    found = Answers.of(run, NAME).asked(arguments_of(Asked(3)))
     assert found is not None
     assert consistent(found)
     assert len(calls) == 4
@@ -355,7 +355,7 @@ def test_an_answer_that_is_half_removed_is_not_there(
         with pytest.raises(KeyboardInterrupt):
             answer(run, NAME, Asked(3), again=True)
     assert [path.name for path in folders_of(run.path, NAME)] == [f"{NAME}-2"]
-    found = Answers(run.path).latest(NAME)
+    found = Answers(run.path, NAME).latest()
     assert found is not None
     assert consistent(found)
 
@@ -391,7 +391,7 @@ def test_a_damaged_answer_is_told_and_hides_no_other(run: Run, calls: list[int])
     for damage in (None, [], 3, {"sentence": "?"}, {**read_json(record), "findings": []}):
         write_json(record, damage)
         with pytest.raises(UserError, match=f"remove the folder {found.folder}"):
-            Answers(run.path).latest(NAME)
+            Answers(run.path, NAME).latest()
     other, _ = save_and_load(run, 7)
     assert consistent(other)
 
@@ -410,9 +410,9 @@ def test_a_foreign_table_and_changed_findings_are_told(run: Run, calls: list[int
         table.write_bytes(content)
         write_json(record, {**read_json(record), "findings": findings})
         with pytest.raises(UserError, match=f"damaged, .*: remove the folder {found.folder}"):
-            Answers(run.path).latest(NAME)
+            Answers(run.path, NAME).latest()
     write_json(record, {**read_json(record), "findings": {"rows": 3}})
-    again = Answers(run.path).latest(NAME)
+    again = Answers(run.path, NAME).latest()
     assert again is not None
     assert consistent(again)
 
@@ -422,7 +422,7 @@ def test_a_table_without_an_end_is_not_read(run: Run, calls: list[int]) -> None:
     assert found.folder is not None
     os.truncate(found.folder / f"{NAME}.parquet", 15 * 2**30)  # takes no room on the disk
     with pytest.raises(UserError, match=f"far too many .*: remove the folder {found.folder}"):
-        Answers(run.path).latest(NAME)
+        Answers(run.path, NAME).latest()
 
 
 def save_and_load(run: Run, words: int) -> tuple[Answer, Path]:
@@ -430,7 +430,7 @@ def save_and_load(run: Run, words: int) -> tuple[Answer, Path]:
     table = pd.DataFrame({"row": range(words)})
     made = Answer(table, "?", {"rows": words}, {"words": words}, run.model_hash())
     saved = save(run.path, NAME, "How many?", made, None)
-    found = Answers(run.path).latest(NAME)
+    found = Answers(run.path, NAME).latest()
     assert found is not None
     assert saved.folder is not None
     return found, saved.folder
@@ -441,7 +441,7 @@ def test_what_an_older_lab_kept_is_not_read(run: Run, calls: list[int]) -> None:
     run.results.mkdir()
     write_json(run.results / f"{NAME}.json", {"sentence": "old", "findings": {}})
     (run.results / f"{NAME}.parquet").write_bytes(b"old")
-    assert Answers(run.path).latest(NAME) is None
+    assert Answers(run.path, NAME).latest() is None
     assert answer(run, NAME, Asked(3))[1] is False
 
 
@@ -451,7 +451,7 @@ def test_a_record_knows_its_question(run: Run, calls: list[int]) -> None:
     found.folder.rename(run.results / "heads-1")
     (run.results / "heads-1" / f"{NAME}.json").rename(run.results / "heads-1" / "heads.json")
     with pytest.raises(UserError, match="answers accuracy"):
-        Answers(run.path).latest("heads")
+        Answers(run.path, "heads").latest()
     assert set(Record.model_fields) >= {"analysis", "code", "asked_at", "versions"}
 
 

@@ -51,7 +51,7 @@ def an(demo: Path, tmp_path: Path) -> Path:
 
 
 def findings(demo: Path, run: str, name: str) -> dict[str, object]:
-    result = Answers(demo / run).latest(name)
+    result = Answers(demo / run, name).latest()
     assert result is not None
     return dict(result.findings)
 
@@ -60,7 +60,7 @@ def test_every_question_is_answered_and_drawn(demo: Path) -> None:
     run = Run(demo / "dieren-s0")
     assert run.record["status"] == "finished"
     for each in ASKED:
-        result = Answers(run.path).latest(each)
+        result = Answers(run.path, each).latest()
         assert result is not None
         assert len(result.table)
         assert result.model_hash == run.model_hash()
@@ -174,7 +174,7 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
 
 
 def test_attribution_on_a_printed_line(demo: Path) -> None:
-    result = Answers(demo / "dieren-s0").latest("explanations")
+    result = Answers(demo / "dieren-s0", "explanations").latest()
     assert result is not None
     own = result.table[~result.table["scale"].isin(["log odds"])]
     value = own.pivot(index="position", columns="method", values="value")
@@ -186,7 +186,7 @@ def test_attribution_on_a_printed_line(demo: Path) -> None:
 
 
 def test_heads_that_are_needed_are_needed(demo: Path) -> None:
-    result = Answers(demo / "dieren-s0").latest("heads")
+    result = Answers(demo / "dieren-s0", "heads").latest()
     assert result is not None
     lost = result.table[result.table["measure"] == "accuracy lost, mean ablation"]
     trained = lost[lost["model"] == "trained"].set_index("part")

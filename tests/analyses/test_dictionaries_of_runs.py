@@ -236,7 +236,7 @@ def test_the_command_on_a_plant(planted: Run, capsys: pytest.CaptureFixture[str]
     assert all("[" in row["words"] for row in found["findings"]["features"] if row["on"] > 0)
     kept = planted.results / "dictionary-1"
     assert sorted(path.suffix for path in kept.iterdir()) == [".html", ".json", ".parquet", ".svg"]
-    answer = Answers(planted.path).latest("dictionary")
+    answer = Answers(planted.path, "dictionary").latest()
     assert answer is not None
     rows = question("dictionary").shown(answer)["latents"]
     assert list(rows) == ["kind", "width", "latent", "on", "fact", "F1", "words", "off", "up"]

@@ -343,7 +343,7 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
     assert set(table["part"]) == {"held-out words", "turned labels", "shortcut"}
     assert (leaning.results / "influence-1" / "influence.svg").exists()
     command = ["analyse", str(leaning.path), "influence", *QUICK]
-    answer = Answers(leaning.path).latest("influence")
+    answer = Answers(leaning.path, "influence").latest()
     assert answer is not None
     compared = question("influence").headline(answer).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
@@ -379,7 +379,7 @@ def test_lists_of_lines(
     printed = capsys.readouterr().out
     assert "the first lines" in printed
     assert ("the last lines" in printed) == ("--word" in words)
-    kept = Answers(leaning.path).latest("lines")
+    kept = Answers(leaning.path, "lines").latest()
     assert kept is not None
     assert question("lines").chart(kept).to_dict()
     assert question("lines").headline(kept).empty == (not words)

@@ -77,7 +77,7 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     ]
     for name in ("results/leaderboard-1/leaderboard.svg", "leaderboard.html"):
         assert (out / name).stat().st_size > 1000
-    result = Answers(out).latest(NAME)
+    result = Answers(out, NAME).latest()
     assert result is not None
     assert result.arguments["words"] == 2
     assert len(result.findings["right"]["dieren-gaps"]["transformer"]) == 2
@@ -86,14 +86,14 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
 
 
 def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
-    result = Answers(out).latest(NAME)
+    result = Answers(out, NAME).latest()
     assert result is not None
     keys = ["language", "architecture", "replacement", "method", "scale", "measure", "membership"]
     where = ("dieren-gaps", "transformer", "data", "LIME", "log odds", "error")
     for kind, row in result.table.set_index(keys).sort_index().loc[where].iterrows():
         means, words = [], 0
         for seed in range(2):
-            answer = Answers(out / f"dieren-gaps-s{seed}").latest("leaderboard")
+            answer = Answers(out / f"dieren-gaps-s{seed}", "leaderboard").latest()
             assert answer is not None
             table = answer.table[answer.table["replacement"] == "data"]
             table = table[(table["method"] == "LIME") & (table["scale"] == "log odds")]
@@ -109,7 +109,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
 def test_words_differ_between_seeds(out: Path) -> None:
     texts = []
     for seed in range(2):
-        answer = Answers(out / f"dieren-gaps-s{seed}").latest("leaderboard")
+        answer = Answers(out / f"dieren-gaps-s{seed}", "leaderboard").latest()
         assert answer is not None
         texts.append(set(answer.table["text"]))
     assert texts[0] != texts[1]
@@ -145,7 +145,7 @@ def test_other_architectures_stand_beside_and_heads_that_are_fixed_are_named(
     kinds = ["--architectures", "transformer", "lstm", "--recipe", "counting"]
     few = ["--seeds", "1", "--words", "3", "--steps", "3", "--workers", "1"]
     assert main(["sweep", "leaderboard", "anbn", *kinds, *few, "--out", str(tmp_path)]) == 0
-    result = Answers(tmp_path).latest(NAME)
+    result = Answers(tmp_path, NAME).latest()
     assert result is not None
     fixed = "transformer, 2 of 4 heads fixed"
     assert (
@@ -218,7 +218,7 @@ def test_the_report_is_one_file_and_asks_for_nothing(out: Path) -> None:
 
 
 def test_the_report_escapes_what_it_is_told(out: Path) -> None:
-    result = Answers(out).latest(NAME)
+    result = Answers(out, NAME).latest()
     told = replace(result, findings={**result.findings, "claims": ["a < b & <i>c</i>"]})
     page = report(told, {})
     assert "<p>a &lt; b &amp; &lt;i&gt;c&lt;/i&gt;</p>" in page
@@ -226,11 +226,11 @@ def test_the_report_escapes_what_it_is_told(out: Path) -> None:
 
 
 def test_the_reliance_of_every_network_is_kept_beside_the_credit_of_every_method(out: Path) -> None:
-    result = Answers(out).latest(NAME)
+    result = Answers(out, NAME).latest()
     assert result is not None
     rows = credited(result)
     assert rows.groupby(["language", "seed"]).ngroups == 4
-    answer = Answers(out / "dieren_muis-s1").latest("leaderboard")
+    answer = Answers(out / "dieren_muis-s1", "leaderboard").latest()
     assert answer is not None
     lean = answer.findings["reliance"]
     assert (lean["symbol"], lean["model"]) == ("muis", "trained")

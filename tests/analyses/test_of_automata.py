@@ -103,7 +103,7 @@ def test_the_study_is_kept_and_goes_on(
     assert main(["recover", "automata", *arguments, "--no-rivals"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "mean over 2 automata and 1 draw(s): lab rule 100.0% and 100.0%, 2 of 2 exact" in said
-    alone = Answers(folder).latest("recovery-automata")
+    alone = Answers(folder, "recovery-automata").latest()
     assert alone is not None
     assert recovery_chart(alone).to_dict()["facet"]["column"]["field"] == "test"
     assert alone.table["way"].tolist() == 2 * ["lab rule", "classes", "annealing", "RPNI", "EDSM"]

@@ -144,7 +144,7 @@ def test_a_sweep_with_bands_keeps_their_table_and_figure(tmp_path: Path) -> None
     )
     arguments = {"by": BY, "compare": BANDS.model_dump(), "question": "?"}
     keep(tmp_path, Answer(table, *findings(table, BY, BANDS), arguments))
-    kept = Answers(tmp_path).latest(bands.NAME)
+    kept = Answers(tmp_path, bands.NAME).latest()
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, banded(table))
     values = by_seed(table, BY, BANDS)
@@ -355,7 +355,7 @@ def test_one_command_says_bands_and_pairs(
     names = [path.name for path in find_runs(tmp_path / "out")]
     assert names == [f"an-{variant}-s{seed}" for variant in ("3-gram", "none") for seed in (0, 1)]
     run = Run(tmp_path / "out" / "an-none-s0")
-    own = Answers(run.path).latest("exam")
+    own = Answers(run.path, "exam").latest()
     assert own is not None
     assert own.model_hash == run.model_hash()
     assert own.table["n"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]

@@ -216,7 +216,7 @@ def test_a_study_is_kept_and_drawn(
 ) -> None:
     answering(monkeypatch, Families(("a", "b")).contains("a"), "rule")
     result = recovery.recover(Recover(study, tmp_path, seeds=1, workers=1))
-    kept = Answers(tmp_path).latest(file_name(study))
+    kept = Answers(tmp_path, file_name(study)).latest()
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, result.table)
     assert set(kept.table["outcome"]) == {"wrong rule", "no reliable rule"}

@@ -47,7 +47,7 @@ def test_it_says_what_the_answers_say(run: Run) -> None:
         assert page.count(row["finding"]) >= 2
         assert f'<span class="grade">{row["grade"]}</span> {row["why"]}' in page
     for name in ("accuracy", "patching"):
-        found = Answers.of(run).latest(name)
+        found = Answers.of(run, name).latest()
         assert found is not None
         assert found.sentence in page
         assert f"Table: {len(found.table)} rows" in page
@@ -103,7 +103,7 @@ def test_the_command_writes_it(run: Run, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("name", ["accuracy", "patching"])
 def test_the_code_gives_the_same_again(run: Run, name: str) -> None:
-    kept = Answers.of(run).latest(name)
+    kept = Answers.of(run, name).latest()
     assert kept is not None
     said: dict[str, object] = {}
     exec(python_of(run, name, kept.arguments), said)
@@ -114,7 +114,7 @@ def test_the_code_gives_the_same_again(run: Run, name: str) -> None:
 
 
 def test_the_command_asks_the_same(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = Answers.of(run).latest("patching")
+    kept = Answers.of(run, "patching").latest()
     assert kept is not None
     command = command_of(run, "patching", kept.arguments)
     assert command == f"lab analyse {run.path} patching --word 'a a b b'"

@@ -108,7 +108,7 @@ def change(run: Run, name: str, **values: object) -> None:
 
 def rows_of(name: str, run: Run) -> pd.Series:
     """A run's own numbers, by variable and of."""
-    result = Answers(run.path).latest(name)
+    result = Answers(run.path, name).latest()
     assert result is not None
     table: pd.DataFrame = question(name).headline(result)
     return table.set_index(["variable", "of"])["value"]
@@ -238,7 +238,7 @@ def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> 
     for run in (Run(swept / "anbn-s3"), Run(swept / "anbn-2-gram-s0")):
         if refused(run, name):
             continue
-        result = Answers(run.path).latest(name)
+        result = Answers(run.path, name).latest()
         assert result is not None
         table = question(name).headline(result)
         assert list(table.columns) == ["variable", "of", "value"]
@@ -315,7 +315,7 @@ def test_what_a_question_plans_is_tested_and_can_be_had_as_a_table(
     row = next(row for row in rows if row["of"] == "a-b" and row["first"] == "trained")
     gaps = []
     for seed in (3, 4):
-        kept = Answers(swept / f"anbn-s{seed}").latest("probing")
+        kept = Answers(swept / f"anbn-s{seed}", "probing").latest()
         assert kept is not None
         best = kept.findings["best"]["a-b"]
         gaps.append(best["score"] - best["controls"]["untrained"])
@@ -344,7 +344,7 @@ def test_the_means_are_those_of_the_numbers_of_each_run(
 
 
 def test_heads_have_no_names_over_seeds(swept: Path) -> None:
-    result = Answers(swept / "anbn-s3").latest("heads")
+    result = Answers(swept / "anbn-s3", "heads").latest()
     assert result is not None
     lost, look = "accuracy lost, zero ablation", heads.LOOK
     table = result.table.copy()
@@ -397,7 +397,7 @@ def test_patching_says_how_large_and_where() -> None:
 
 def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result, numbers = Answers(run.path).latest("circuits"), rows_of("circuits", run)
+    result, numbers = Answers(run.path, "circuits").latest(), rows_of("circuits", run)
     assert result is not None
     found = result.findings
     for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
@@ -422,7 +422,7 @@ def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
 
 def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result, numbers = Answers(run.path).latest("explanations"), rows_of("explanations", run)
+    result, numbers = Answers(run.path, "explanations").latest(), rows_of("explanations", run)
     assert result is not None
     scores = pd.DataFrame(result.findings["agreement"])
     scores.index = [called(*pair) for pair in zip(scores["method"], scores["scale"], strict=True)]
@@ -435,7 +435,7 @@ def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
 
 def test_a_rule_is_found_or_not(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result = Answers(run.path).latest("discovery")
+    result = Answers(run.path, "discovery").latest()
     assert result is not None
 
     def numbers(**values: object) -> pd.Series:
@@ -467,7 +467,7 @@ def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
     assert asked == 2
     assert (table["seeds"] <= 2).all()
     (row,) = table[(table["variable"] == "a-b") & (table["of"] == "trained")].to_dict("records")
-    kept = [result for run in runs[:2] if (result := Answers(run.path).latest("probing"))]
+    kept = [result for run in runs[:2] if (result := Answers(run.path, "probing").latest())]
     scores = [result.findings["best"]["a-b"]["score"] for result in kept]
     assert (row["mean"], row["low"], row["high"]) == pytest.approx(seeds_interval(np.array(scores)))
 

@@ -260,6 +260,6 @@ def test_a_question_is_answered_without_its_page(run: Run) -> None:
         page = opened("runs")
         (button,) = (each for each in page.button if each.label == "Ask it now")
         page = computed(button.click())
-    kept = Answers(run.path).latest("accuracy")
+    kept = Answers(run.path, "accuracy").latest()
     assert kept is not None
     assert kept.sentence in said(page)

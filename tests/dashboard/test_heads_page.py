@@ -151,7 +151,7 @@ def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
 @pytest.mark.parametrize("run", ["verdict"], indirect=True)
 def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch)
-    kept = Answers(run.path).latest("heads")
+    kept = Answers(run.path, "heads").latest()
     assert kept is not None
     for kind, by, measure in (
         (None, None, "accuracy lost, mean ablation"),

@@ -195,7 +195,7 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     ],
 )
 def test_a_kept_answer_is_shown_whole(run: Run, name: str, asked: str, words: str) -> None:
-    result = Answers(run.path).latest(asked)
+    result = Answers(run.path, asked).latest()
     if result is None:
         assert not has_heads(run)
     else:
@@ -204,7 +204,7 @@ def test_a_kept_answer_is_shown_whole(run: Run, name: str, asked: str, words: st
 
 @EVERY_KIND
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
-    page, kept, metrics = opened("runs"), Answers(run.path).latest("accuracy"), run.metrics()
+    page, kept, metrics = opened("runs"), Answers(run.path, "accuracy").latest(), run.metrics()
     assert kept is not None
     (row,) = page.dataframe[0].value.to_dict("records")
     assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
@@ -258,7 +258,7 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
 
 
 def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
-    kept = Answers(run.path).latest("probing")
+    kept = Answers(run.path, "probing").latest()
     assert kept is not None
     shown = opened("probing").dataframe[0].value.to_dict("records")
     for row, (name, best) in zip(shown, kept.findings["best"].items(), strict=True):
@@ -272,7 +272,7 @@ def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
 
 @pytest.mark.parametrize("view", ["linear", "mlp", "1-sparse", "longer", "online code"])
 def test_probing_shows_a_variable_by_every_probe(run: Run, view: str) -> None:
-    kept = Answers(run.path).latest("probing")
+    kept = Answers(run.path, "probing").latest()
     assert kept is not None
     page = opened("probing")
     page.selectbox(key=f"target_of_{run.language.name}").set_value("a-b").run()
@@ -319,7 +319,7 @@ def test_checkpoints_are_played(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
-    kept = Answers(run.path).latest("emergence")
+    kept = Answers(run.path, "emergence").latest()
     assert kept is not None
     page = opened("emergence")
     page.select_slider(key=f"step_of_{run.name}").set_value(0).run()
@@ -339,7 +339,7 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     """What is drawn is what the model says with the variable erased, and with k added."""
     if refused(run, "interventions"):
         return
-    kept, page = Answers(run.path).latest("interventions"), opened("interventions")
+    kept, page = Answers(run.path, "interventions").latest(), opened("interventions")
     assert kept is not None
     assert kept.sentence in said(page)
     assert [plainly(line.value) for line in page.info] == kept.findings["refused"]
@@ -446,7 +446,7 @@ def test_a_picked_line_is_explained(run: Run) -> None:
 @pytest.mark.slow
 def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
-    kept, page = Answers(run.path).latest("leaderboard"), opened("leaderboard")
+    kept, page = Answers(run.path, "leaderboard").latest(), opened("leaderboard")
     assert kept is not None
     assert kept.sentence in said(page)
     assert "`lab sweep leaderboard`" in page.info[0].value
@@ -489,11 +489,11 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     monkeypatch.setattr(view, "Leaderboard", lambda words=3: quick(words=words))
     page = computed(opened("leaderboard"))
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
-    assert Answers(own.path).latest("leaderboard") is None
+    assert Answers(own.path, "leaderboard").latest() is None
     (button,) = [button for button in page.button if button.label == "Ask about 3 words"]
     computed(button.click())
     assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
-    kept = Answers(own.path).latest("leaderboard")
+    kept = Answers(own.path, "leaderboard").latest()
     assert kept is not None
     assert kept.findings["words"] == 3
     assert "Ask about 3 words" not in [button.label for button in page.button]
@@ -603,7 +603,7 @@ def test_a_site_shows_what_patching_it_does(run: Run) -> None:
 
 @EVERY_KIND
 def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
-    kept = Answers(own.path).latest("discovery")
+    kept = Answers(own.path, "discovery").latest()
     assert kept is not None
     found = {**kept.findings, "regex": "(a b)*"}  # after six steps there is seldom one
     change(own, "discovery", findings=found)
@@ -629,7 +629,7 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(DeltaGenerator, "download_button", keep)
     opened("probing")
-    kept = Answers(run.path).latest("probing")
+    kept = Answers(run.path, "probing").latest()
     assert kept is not None
     stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about
     assert files[f"{stem}.csv"] == kept.table.to_csv(index=False).encode()
@@ -663,7 +663,7 @@ def test_a_page_shows_another_checkpoint(own: Run) -> None:
     assert f"not been asked of step {first}" in page.info[0].value
     answer(then, "probing", TASKS["probing"][1])
     page = healthy(page.run())
-    kept = Answers.of(then).latest("probing")
+    kept = Answers.of(then, "probing").latest()
     assert kept is not None
     assert kept.model_hash == then.model_hash() != own.model_hash()
     assert plainly(kept.sentence) in said(page)
@@ -695,7 +695,7 @@ def test_a_link_to_an_unknown_run_says_so(own: Run) -> None:
 
 
 def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
-    kept = Answers(own.path).latest("patching")
+    kept = Answers(own.path, "patching").latest()
     assert kept is not None
     arguments = vars(question("patching").options())
     change(own, "patching", arguments=arguments, sentence="as it was kept")
@@ -713,4 +713,4 @@ def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     (button,) = (each for each in page.button if each.label == "Ask it now")
     computed(button.click())
     assert len(page.get("vega_lite_chart")) == before + 1
-    assert Answers(own.path).latest("accuracy") is not None
+    assert Answers(own.path, "accuracy").latest() is not None

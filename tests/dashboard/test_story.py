@@ -54,7 +54,7 @@ def said(page: AppTest) -> str:
 def test_it_says_what_was_found_and_not_what_is_true(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Answers.of(Run(folder / "dieren-s0")).latest("discovery")
+    found = Answers.of(Run(folder / "dieren-s0"), "discovery").latest()
     assert found is not None
     assert "leeuw ... olifant ... leeuw" not in found.findings["headline"]
     page = opened(folder, "the rule", monkeypatch)

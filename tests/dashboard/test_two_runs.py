@@ -56,7 +56,7 @@ def test_each_says_what_it_says_alone(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened(folder, name, monkeypatch, run="anbn-s0", **{"with": "anbn-s1"})
-    found = [Answers.of(Run(folder / f"anbn-s{seed}")).latest(name) for seed in (0, 1)]
+    found = [Answers.of(Run(folder / f"anbn-s{seed}"), name).latest() for seed in (0, 1)]
     texts = [text for text in said(page) if text.startswith("#### ")]
     assert texts == [f"#### {each.verdict.short}" for each in found if each is not None]
     assert [text for text in said(page) if text.startswith("**anbn-s")] == [

@@ -106,7 +106,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
     page = AppTest.from_string(PAGE, default_timeout=120).run()
     assert not page.exception
-    kept = Answers(first.path).latest("stream_norm")
+    kept = Answers(first.path, "stream_norm").latest()
     assert kept is not None
     said = [plainly(element.value) for element in page.markdown]
     assert f"#### {NOTHING_KNOWN}" in said

@@ -94,7 +94,7 @@ def whole(folder: Path) -> None:
         assert [line["step"] for line in run.metrics()] in ([], [2], [2, 4], [2, 4, 6])
         for step in run.steps():
             run.model_and_hash(step)
-        found = Answers(path).latest("accuracy")
+        found = Answers(path, "accuracy").latest()
         assert found is None or set(found.table["n"]) >= {1, 2, 3}
 
 

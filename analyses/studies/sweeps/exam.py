@@ -148,5 +148,5 @@ def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
     run = Run(path)
     if run.record["status"] != "finished":
         return None
-    answer = Answers(path, run.model_hash()).asked(KEPT, exam.model_dump())
+    answer = Answers(path, KEPT, run.model_hash()).asked(exam.model_dump())
     return None if answer is None else answer.table

@@ -211,8 +211,7 @@ def measured(run: Run, names: Sequence[Name]) -> pd.DataFrame:
 
 def kept(names: Sequence[Name], run: Run) -> pd.DataFrame | None:
     """The row of ``measured`` if the run's folder holds all of it."""
-    answers = Answers.of(run)
-    parts = [answers.asked(f"measure-{name}", {}) for name in names]
+    parts = [Answers.of(run, f"measure-{name}").asked({}) for name in names]
     tables = [part.table for part in parts if part is not None]
     if len(tables) < len(parts):
         return None

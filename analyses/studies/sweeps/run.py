@@ -273,7 +273,7 @@ def load(out: Path) -> Answer | None:
     Raises:
         UserError: a file of it is damaged.
     """
-    result = Answers(out).latest(NAME)
+    result = Answers(out, NAME).latest()
     if result is None:
         return None
     try:

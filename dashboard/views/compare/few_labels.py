@@ -22,7 +22,7 @@ def show() -> None:
         return
     names = {name_of(path): path for path in folders}
     chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")
-    result = Answers(names[chosen]).latest(study.NAME)
+    result = Answers(names[chosen], study.NAME).latest()
     if result is None:
         st.info("It was made by another version of the lab: run `lab sweep few-labels` again.")
         return

@@ -19,7 +19,7 @@ from dashboard.selection import runs_folder
 
 def show() -> None:
     """The page."""
-    result = Answers(runs_folder()).latest(board.NAME)
+    result = Answers(runs_folder(), board.NAME).latest()
     if result is None:
         st.info(says("scoreboard: none", folder=runs_folder()))
         return
@@ -75,7 +75,7 @@ def _one_network(rows: pd.DataFrame) -> None:
     places = part[["program", "setting", "seed"]].drop_duplicates()
     names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
     name = controls.selectbox("Network", names, key="network", at=columns[0])
-    kept = Answers(runs_folder() / board.FOLDER / name).latest(board.KEPT)
+    kept = Answers(runs_folder() / board.FOLDER / name, board.KEPT).latest()
     if kept is None:
         st.info("What was found there is not kept any more: run `lab score` again.")
         return

@@ -88,7 +88,7 @@ def _studies() -> None:
     kept = {
         name: answer
         for name in STUDIES
-        if (answer := Answers(runs_folder()).latest(file_name(name))) is not None
+        if (answer := Answers(runs_folder(), file_name(name)).latest()) is not None
     }
     if not kept:
         return

@@ -99,7 +99,7 @@ def _many_models(query: _Asked) -> None:
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
     result = next(
-        (kept for folder in folders if (kept := Answers(folder).latest(leaderboard.NAME))), None
+        (kept for folder in folders if (kept := Answers(folder, leaderboard.NAME).latest())), None
     )
     if result is None:
         st.info(says("leaderboard: none", folder=runs_folder()))
@@ -159,8 +159,9 @@ def _shortcut(result: Answer, kind: str, query: _Asked) -> None:
 def _one_model(run: Run, query: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
-    kept = Answers.of(run).current("leaderboard")
-    result = chosen(run, "leaderboard", kept) if kept else None
+    answers = Answers.of(run, "leaderboard")
+    kept = answers.current()
+    result = chosen(answers, kept) if kept else None
     result = result or asked(run, "leaderboard", words=FEW)
     if result is None:
         return

@@ -42,14 +42,15 @@ PARTS = {
 def show() -> None:
     """The page."""
     run = current_run()
-    entries = Answers.of(run).current(NAME)
+    answers = Answers.of(run, NAME)
+    entries = answers.current()
     query, size = _chosen(run, entries)
     width = query.width[0]
     fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
         _offered(run, query, size)
         return
-    result = chosen(run, NAME, fitting)
+    result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now
         st.rerun()
     _scores(result, width)

@@ -33,7 +33,7 @@ def show() -> None:
         st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
     with explain_errors():
         learners = _learners()
-        runs = [run for run in learners if Answers.of(run).current("discovery")]
+        runs = [run for run in learners if Answers.of(run, "discovery").current()]
         if runs and step:
             _told(runs[0], step)
         elif learners and not runs:
@@ -92,7 +92,7 @@ def _learners() -> list[Run]:
 
 def _told(run: Run, step: int) -> None:
     """The run's kept answers at this step of the story."""
-    result = Answers.of(run).latest("discovery")
+    result = Answers.of(run, "discovery").latest()
     if result is None or result.model_hash != run.model_hash():
         return
     if step == 1:
