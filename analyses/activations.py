@@ -31,7 +31,7 @@ BOUND = 2**30
 """Bytes that the kept activations may take, unless STRUCTURE_LAB_CACHE_BYTES sets another bound."""
 
 
-def bound() -> int:
+def _bound() -> int:
     """Bytes that the kept activations may take. Raises UserError for a bound that is no number."""
     text = os.environ.get("STRUCTURE_LAB_CACHE_BYTES", str(BOUND))
     if not re.fullmatch(r"[0-9]{1,18}", text):
@@ -54,7 +54,7 @@ def kept_activations(
     model: LanguageModel, tokens: Int[Tensor, "batch pos"], names: Sequence[str]
 ) -> dict[str, Tensor]:
     """``interp.model.activations``, read from disk where they were computed before."""
-    bound()  # what cannot be read is told before the work
+    _bound()  # what cannot be read is told before the work
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
     of = f"{source_hash(*MODELS)} {_model_digest(model)} {words.hexdigest()}"
     files = {
@@ -83,7 +83,7 @@ def _read(file: Path) -> Tensor | None:
 
 def _prune() -> None:
     """Removes the files used longest ago until the rest fits."""
-    room = bound()
+    room = _bound()
     entries = []
     for file in cache_folder().glob(f"{64 * '[0-9a-f]'}.safetensors"):  # others lie there by chance
         with suppress(OSError):  # another process may have removed it

@@ -105,7 +105,7 @@ def progress_bar(title: str) -> Iterator[Report]:
     Without a terminal, as in a log file, it is a line every five seconds.
     """
     if not ERR.is_terminal:
-        yield progress_lines()
+        yield _progress_lines()
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -120,7 +120,7 @@ def progress_bar(title: str) -> Iterator[Report]:
         )
 
 
-def progress_lines() -> Report:
+def _progress_lines() -> Report:
     """Prints (done, total, what) to stderr, at most one line every five seconds."""
     last = time.monotonic()
 

@@ -15,7 +15,7 @@ Group = Literal["behaviour", "parts", "inside", "words", "training", "rule"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     """A question of the lab.
 
     The question is the object ``QUESTION`` in the module of ``analyses.questions.GROUP`` with its
@@ -33,105 +33,105 @@ class Entry:
 
 
 BUILT_IN = {
-    "accuracy": Entry(
+    "accuracy": _Entry(
         "behaviour", "How far beyond the training window is the model still right?", usual=True
     ),
-    "perplexity": Entry(
+    "perplexity": _Entry(
         "behaviour", "How close is the model's next-token distribution to the language's own?"
     ),
-    "depths": Entry("behaviour", "How deep may words be embedded until the model is wrong?"),
-    "targets": Entry(
+    "depths": _Entry("behaviour", "How deep may words be embedded until the model is wrong?"),
+    "targets": _Entry(
         "behaviour", "Is the target of a source right, and what follows after an error?"
     ),
-    "steps": Entry("behaviour", "A written step is turned around: does what follows believe it?"),
-    "in-context": Entry("behaviour", "Does the answer follow the examples in the prompt?"),
-    "bias": Entry(
+    "steps": _Entry("behaviour", "A written step is turned around: does what follows believe it?"),
+    "in-context": _Entry("behaviour", "Does the answer follow the examples in the prompt?"),
+    "bias": _Entry(
         "behaviour", "Which of two rules did the model take whose training words fit both?"
     ),
-    "probing": Entry(
+    "probing": _Entry(
         "inside",
         "Which hidden variable of the language can be read off which activation?",
         usual=True,
     ),
-    "emergence": Entry(
+    "emergence": _Entry(
         "training", "When in training does each hidden variable become readable?", usual=True
     ),
-    "interventions": Entry(
+    "interventions": _Entry(
         "inside",
         "Does the model use a hidden variable? "
         "What does it do when the variable is erased, moved or exchanged?",
         usual=True,
     ),
-    "dictionary": Entry("inside", "Do sparse dictionaries find what is known of a site?"),
-    "syntax": Entry("inside", "Is the tree of a word in the activations?"),
-    "vectors": Entry("inside", "Do vectors of words know their classes?"),
-    "senses": Entry("inside", "One form, two senses: from which layer on can they be told apart?"),
-    "sentences": Entry(
+    "dictionary": _Entry("inside", "Do sparse dictionaries find what is known of a site?"),
+    "syntax": _Entry("inside", "Is the tree of a word in the activations?"),
+    "vectors": _Entry("inside", "Do vectors of words know their classes?"),
+    "senses": _Entry("inside", "One form, two senses: from which layer on can they be told apart?"),
+    "sentences": _Entry(
         "inside", "What does one vector hold of a whole word, by the way in which it is made?"
     ),
-    "dimension": Entry("inside", "How many dimensions do the activations fill, layer by layer?"),
-    "positions": Entry(
+    "dimension": _Entry("inside", "How many dimensions do the activations fill, layer by layer?"),
+    "positions": _Entry(
         "inside",
         "Is each kind of position bounded, unique, consistent step by step, and readable?",
     ),
-    "heads": Entry(
+    "heads": _Entry(
         "parts",
         "Which heads does the verdict need, which write it, and do they look where it matters?",
         usual=True,
     ),
-    "patching": Entry(
+    "patching": _Entry(
         "parts",
         "Which activations carry the difference between a word and its counterfactual?",
         usual=True,
     ),
-    "circuits": Entry(
+    "circuits": _Entry(
         "parts",
         "Which parts of the model carry the verdict, what do they read from each other, "
         "and is the rest idle?",
         usual=True,
     ),
-    "ablation": Entry("parts", "What is still right without the parts that you name?"),
-    "alignment": Entry(
+    "ablation": _Entry("parts", "What is still right without the parts that you name?"),
+    "alignment": _Entry(
         "parts",
         "Does attention to a source show where each symbol of the target comes from, "
         "and does the source matter there?",
     ),
-    "dependencies": Entry(
+    "dependencies": _Entry(
         "parts", "Which earlier symbol decides what may come next, and how does the model know?"
     ),
-    "looks": Entry(
+    "looks": _Entry(
         "parts",
         "Do symbols of one kind look at those of another, head by head, and does it matter?",
     ),
-    "induction": Entry("parts", "Which heads does an answer by examples need?"),
-    "reach": Entry(
+    "induction": _Entry("parts", "Which heads does an answer by examples need?"),
+    "reach": _Entry(
         "parts",
         "How strongly does a symbol k places back reach the last logit, and by how many steps?",
     ),
-    "cosine": Entry(
+    "cosine": _Entry(
         "parts", "Does a head score tokens higher, the more alike their embeddings are?"
     ),
-    "explanations": Entry(
+    "explanations": _Entry(
         "words",
         "Which symbols decide according to each method, and which really decide?",
         usual=True,
     ),
-    "leaderboard": Entry(
+    "leaderboard": _Entry(
         "words",
         "Which explanation method tells the truth about this model, and at what cost?",
         usual=True,
     ),
-    "influence": Entry("training", "Which training lines made the network say what it says?"),
-    "lines": Entry(
+    "influence": _Entry("training", "Which training lines made the network say what it says?"),
+    "lines": _Entry(
         "training", "Which training lines speak for this answer, and whose labels may be wrong?"
     ),
-    "gradients": Entry(
+    "gradients": _Entry(
         "training", "Where does the gradient arrive, and how far do activations move in training?"
     ),
-    "landscape": Entry(
+    "landscape": _Entry(
         "training", "How curved is the loss around the weights, before and after training?"
     ),
-    "discovery": Entry(
+    "discovery": _Entry(
         "rule",
         "Which rule describes the network's verdicts, and how far can it be trusted?",
         usual=True,

@@ -71,10 +71,10 @@ def _hash(files: tuple[Path, ...]) -> str:
 @cache
 def _code(file: Path) -> str:
     """A file's text without docstrings and lines of comment."""
-    return without_words(file.read_text(encoding="utf-8"))
+    return _without_words(file.read_text(encoding="utf-8"))
 
 
-def without_words(text: str) -> str:
+def _without_words(text: str) -> str:
     """Source with empty docstrings and without lines of comment."""
     return COMMENT.sub("", DOCSTRING.sub(r'\1""""""', text))
 

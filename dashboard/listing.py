@@ -17,7 +17,7 @@ from models.runs.run import CORPUS, METRICS, RUN_FILE, TOKENS, Run, find_runs
 
 def listed(folder: Path) -> pd.DataFrame:
     """The table of ``runs_of``."""
-    table = _listed(folder, state_of(folder, "accuracy"))
+    table = _listed(folder, _state_of(folder, "accuracy"))
     # No file changes when the process that trains a run is killed.
     for index in table.index[table["status"].isin(["training", "interrupted"])]:
         at_work = is_locked(folder / str(table.loc[index, "run"]))
@@ -33,7 +33,7 @@ def over_siblings(run: Run, name: str) -> tuple[int, int, pd.DataFrame, pd.DataF
         these that have an answer to compare; the table of ``means``; and that of ``compared``,
         empty for one answer.
     """
-    return _over_siblings(run.path, run.seen_at, name, state_of(run.path.parent, name))
+    return _over_siblings(run.path, run.seen_at, name, _state_of(run.path.parent, name))
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the runs ...")
@@ -55,7 +55,7 @@ def _over_siblings(
     return len(runs), len(results), means(results, name), tests
 
 
-def state_of(folder: Path, name: str) -> str:
+def _state_of(folder: Path, name: str) -> str:
     """A hash that changes when a run comes, goes or trains on, or its answers to a question change.
 
     It is over the paths, times and sizes of files: none is read.

@@ -30,21 +30,21 @@ JOINER = "\u2060"
 """A character without width; it parts what would be replaced."""
 
 
-def visible(value: object) -> str:
+def _visible(value: object) -> str:
     """The value as text, with a name such as ``\\u202e`` in place of what cannot be seen."""
     return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), str(value))
 
 
 def text(value: object) -> str:
     """Markdown that shows the value as it is."""
-    spaced = re.sub(" {2,}", lambda match: "\xa0" * len(match[0]), visible(value))
+    spaced = re.sub(" {2,}", lambda match: "\xa0" * len(match[0]), _visible(value))
     parted = LATE.sub(JOINER, spaced)
     return FIRST.sub(r"\1\\\2", SPECIAL.sub(r"\\\g<0>", parted))
 
 
 def code(value: object) -> str:
     """Markdown that shows the value as it is, in the letters of code."""
-    shown = visible(value).replace(":material/", f":{JOINER}material/")
+    shown = _visible(value).replace(":material/", f":{JOINER}material/")
     if not shown.strip(" "):
         return "` `"
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))

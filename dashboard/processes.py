@@ -41,7 +41,7 @@ class _Work:
 
 
 @dataclass
-class Works:
+class _Works:
     """The works that the pages of this server have begun, by the folder that each works on."""
 
     of: dict[Path, _Work] = field(default_factory=dict)
@@ -131,5 +131,5 @@ def begun() -> list[Path]:
 
 
 @st.cache_resource
-def _works() -> Works:
-    return Works()
+def _works() -> _Works:
+    return _Works()

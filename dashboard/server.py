@@ -33,7 +33,7 @@ HEALTH = "/_stcore/health"
 """Says that the server runs, and nothing else: it is answered without a token."""
 
 
-class OwnPages:
+class _OwnPages:
     """Refuses a request for an unknown host, one that another origin sends, and one without the
     token.
 
@@ -105,4 +105,4 @@ def _leads_to(address: str) -> Path:
 
 if address := os.environ.pop(OPENED, ""):  # once the server answers
     threading.Timer(1.0, webbrowser.open, [_leads_to(address).as_uri()]).start()
-app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(OwnPages)])
+app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(_OwnPages)])

@@ -16,7 +16,7 @@ ModelConfig = Any
 
 
 @dataclass(frozen=True)
-class Box:
+class _Box:
     """A step of a layer, as the drawing of the architecture shows it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Family:
     tabular: bool = False
     title: Callable[[ModelConfig], str] | None = None
     operations_path: str = ""
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[_Box, ...] = ()
     formulas: tuple[tuple[str, str, str], ...] = ()
 
     @property
@@ -131,9 +131,9 @@ _ENTRIES = (
         recurrent=True,
         operations_path="models.operations:of_recurrence",
         boxes=(
-            Box("mix", "gates i, f, o = σ(W x + U h + b)", maps=3),
-            Box("mlp", "cell c ← f · c + i · tanh(W x + U h + b)", "hook_cell", maps=1),
-            Box("embed", "state h ← o · tanh(c)", "hook_resid_post"),
+            _Box("mix", "gates i, f, o = σ(W x + U h + b)", maps=3),
+            _Box("mlp", "cell c ← f · c + i · tanh(W x + U h + b)", "hook_cell", maps=1),
+            _Box("embed", "state h ← o · tanh(c)", "hook_resid_post"),
         ),
         formulas=CELLS,
     ),
@@ -146,9 +146,9 @@ _ENTRIES = (
         recurrent=True,
         operations_path="models.operations:of_recurrence",
         boxes=(
-            Box("mix", "gates r, z = σ(W x + U h + b)", maps=2),
-            Box("mlp", "new n = tanh(W x + b + r · (U h + b'))", maps=1),
-            Box("embed", "state h ← (1 - z) · n + z · h", "hook_resid_post"),
+            _Box("mix", "gates r, z = σ(W x + U h + b)", maps=2),
+            _Box("mlp", "new n = tanh(W x + b + r · (U h + b'))", maps=1),
+            _Box("embed", "state h ← (1 - z) · n + z · h", "hook_resid_post"),
         ),
         formulas=(("hook_resid_post", "hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}"),),
     ),
@@ -160,7 +160,7 @@ _ENTRIES = (
         EMBEDDED,
         recurrent=True,
         operations_path="models.operations:of_recurrence",
-        boxes=(Box("embed", "state h ← tanh(W x + U h + b)", "hook_resid_post", maps=1),),
+        boxes=(_Box("embed", "state h ← tanh(W x + U h + b)", "hook_resid_post", maps=1),),
         formulas=(("hook_resid_post", "hidden states", r"h_t = \tanh(W x_t + U h_{t-1} + b)"),),
     ),
     Family(
@@ -173,12 +173,12 @@ _ENTRIES = (
         residual=True,
         operations_path="models.operations:of_convolution",
         boxes=(
-            Box(
+            _Box(
                 *("mix", "convolution over the last {config.kernel_size}"),
                 *("conv.hook_pre", "conv.kernel"),
             ),
-            Box("mlp", "{config.act_fn}", "conv.hook_post"),
-            Box("mlp", "W_out", "hook_conv_out", "conv.out"),
+            _Box("mlp", "{config.act_fn}", "conv.hook_post"),
+            _Box("mlp", "W_out", "hook_conv_out", "conv.out"),
         ),
         formulas=(
             (

@@ -47,7 +47,7 @@ FEW_LETTERS = 4
 
 
 @dataclass(frozen=True)
-class Table:
+class _Table:
     """Cells of a file.
 
     Attributes:
@@ -160,7 +160,7 @@ def unquoted(cells: Sequence[str]) -> Sequence[str]:
 # -- one function a shape -------------------------------------------------------------------------
 
 
-def _objects(lines: Sequence[str], where: str) -> Table | None:
+def _objects(lines: Sequence[str], where: str) -> _Table | None:
     if lines[0].lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
             json.loads("\n".join(lines))
@@ -180,12 +180,12 @@ def _objects(lines: Sequence[str], where: str) -> Table | None:
     if set(PAIR) <= set(names):
         rows = [(kind[9:], row.get(kind, "")) for row in objects for kind in PAIR]
         numbers = [number for number, _ in enumerate(objects, 1) for _ in PAIR]
-        return Table("minimal pairs, two labelled lines each", rows, numbers, (), 0, 1)
+        return _Table("minimal pairs, two labelled lines each", rows, numbers, (), 0, 1)
     for number, row in enumerate(objects, 1):
         if missing := [name for name in names if name not in row]:
             raise UserError(f"{where}, line {number}: {missing[0]} is missing: line 1 has it")
     cells = [[row[name] for name in names] for row in objects]
-    return Table(JSON, cells, range(1, len(cells) + 1), names)
+    return _Table(JSON, cells, range(1, len(cells) + 1), names)
 
 
 def _cell(value: object) -> str:
@@ -198,16 +198,16 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _fasttext(lines: Sequence[str], where: str) -> Table | None:
+def _fasttext(lines: Sequence[str], where: str) -> _Table | None:
     if not all(line.startswith(FASTTEXT) for line in lines):
         return None
     rows = [(*line.removeprefix(FASTTEXT).split(None, 1), "", "")[:2] for line in lines]
     if any(text.startswith(FASTTEXT) for _, text in rows):
         raise UserError(f"{where}: a line has two labels of fastText: leave one")
-    return Table("lines of fastText", rows, range(1, len(rows) + 1), (), 0, 1)
+    return _Table("lines of fastText", rows, range(1, len(rows) + 1), (), 0, 1)
 
 
-def _abbadingo(lines: Sequence[str], where: str) -> Table | None:
+def _abbadingo(lines: Sequence[str], where: str) -> _Table | None:
     head = [int(word) if word.isdecimal() else -1 for word in lines[0].split()]
     rows = [line.split() for line in lines[1:]]
     if len(head) != 2 or min(head) < 0 or not rows or any(len(row) < 2 for row in rows):
@@ -220,19 +220,19 @@ def _abbadingo(lines: Sequence[str], where: str) -> Table | None:
                 f"{where}, line {number}: it says {size} symbols, and has {len(symbols)}"
             )
     cells = [(label, " ".join(symbols)) for label, _, *symbols in rows]
-    return Table("lines of Abbadingo", cells, range(2, len(cells) + 2), (), 0, 1)
+    return _Table("lines of Abbadingo", cells, range(2, len(cells) + 2), (), 0, 1)
 
 
-def _separated(lines: Sequence[str], where: str) -> Table | None:
+def _separated(lines: Sequence[str], where: str) -> _Table | None:
     """Columns with tabs, commas or semicolons between them."""
-    table: Table | None = None
+    table: _Table | None = None
     rows: Sequence[Sequence[str]] = ()
     if "\t" in lines[0]:
         rows = [line.split("\t") for line in unquoted(lines)]
         if len({len(row) for row in rows}) == 1:
             columns = [unquoted(column) for column in zip(*rows, strict=True)]
             rows = list(zip(*columns, strict=True))
-            table = Table(COLUMNS[0], rows, range(1, len(rows) + 1))
+            table = _Table(COLUMNS[0], rows, range(1, len(rows) + 1))
     else:
         for mark, shape in ((",", COLUMNS[1]), (";", COLUMNS[2])):
             try:
@@ -241,7 +241,7 @@ def _separated(lines: Sequence[str], where: str) -> Table | None:
             except csv.Error:
                 continue
             if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
-                table = Table(shape, rows, [1, *(end + 1 for end in ends[:-1])])
+                table = _Table(shape, rows, [1, *(end + 1 for end in ends[:-1])])
                 break
     if table is None:
         return None
@@ -260,7 +260,7 @@ def _separated(lines: Sequence[str], where: str) -> Table | None:
 # -- which columns --------------------------------------------------------------------------------
 
 
-def _with_columns(table: Table, where: str) -> Table:
+def _with_columns(table: _Table, where: str) -> _Table:
     """The table with the columns of label and words, by their names or by what stands in them."""
     count = len(table.names or table.rows[0])
     label, words = (

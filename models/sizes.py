@@ -18,7 +18,7 @@ HEADS = ("q", "k", "v")
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """One tensor of a model; those of one layer stand for all layers.
 
     Attributes:
@@ -37,7 +37,7 @@ class Part:
     weights: int
 
 
-def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
+def parts_of(config: ModelConfig, tokens: int) -> list[_Part]:
     """The parts of a model.
 
     Args:
@@ -61,7 +61,7 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
         width = config.d_value if name.endswith("v.weight") else config.d_head
         heads = weight.shape[0] // width if one_head else 1
         parts.append(
-            Part(
+            _Part(
                 re.sub(r"^blocks\.\d\.", f"blocks.{{{kind}}}.", name),
                 " x ".join(map(str, weight.shape)),
                 count,
@@ -72,7 +72,7 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
     return parts
 
 
-def attention_bytes(config: ModelConfig, positions: int) -> int:
+def _attention_bytes(config: ModelConfig, positions: int) -> int:
     """Bytes of one word's attention patterns in float32, all heads of all layers together.
 
     They are N x N numbers for each head. PyTorch's fused attention never holds them whole; a lens
@@ -90,14 +90,14 @@ def _patterns_of(config: ModelConfig) -> int:
     return config.n_heads * (config.n_layers + across)
 
 
-def as_bytes(size: int) -> str:
+def _as_bytes(size: int) -> str:
     """A number of bytes in the largest unit of which there is one at least."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
     power = min(max(size.bit_length() - 1, 0) // 10, len(units) - 1)
     return f"{size / 1024**power:,.6g} {units[power]}"
 
 
-def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
+def in_words(parts: Sequence[_Part], config: ModelConfig, positions: int) -> str:
     """A summary of the parts: weights, matrices and bytes."""
     whole = sum(part.weights for part in parts)
     if config.family.tabular:
@@ -105,13 +105,13 @@ def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
     matrices = [part for part in parts if part.matrices]
     text = (
         f"{whole:,} weights, {sum(part.weights for part in matrices):,} of them in "
-        f"{sum(part.matrices for part in matrices):,} matrices: {as_bytes(FLOAT * whole)} in "
+        f"{sum(part.matrices for part in matrices):,} matrices: {_as_bytes(FLOAT * whole)} in "
         "float32, and four times as much in training with Adam."
     )
     if config.family.attends:
         text += (
             f" The attention patterns of a word of {positions:,} tokens are "
             f"{_patterns_of(config):,} matrices of {positions:,} x {positions:,}: "
-            f"{as_bytes(attention_bytes(config, positions))}."
+            f"{_as_bytes(_attention_bytes(config, positions))}."
         )
     return text

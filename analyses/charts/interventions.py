@@ -51,7 +51,7 @@ def charts(result: Answer) -> dict[str, ChartType]:
     draw = {
         "erasure": _erasure_chart,
         "steering": _steering_chart,
-        "states": _states_chart,
+        "states": lambda table: _points(table, "the wanted next symbols", "put in"),
         "interchange": _pairs_chart,
         "scrubbing": _scrubbing_chart,
     }
@@ -124,10 +124,6 @@ def _steering_chart(table: pd.DataFrame) -> ChartType:
             columns=3,
         )
     )
-
-
-def _states_chart(table: pd.DataFrame) -> ChartType:
-    return _points(table, "the wanted next symbols", "put in")
 
 
 def _pairs_chart(table: pd.DataFrame) -> ChartType:

@@ -20,7 +20,7 @@ KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 LAST = 5.0  # keys and queries lie between 0 and this
 
 
-def shapes(width: float = 1.0) -> pd.DataFrame:
+def _shapes(width: float = 1.0) -> pd.DataFrame:
     """The weight that each kernel gives a key at a distance, before weights are scaled to sum to 1.
 
     Columns: kernel, distance, value.
@@ -79,7 +79,7 @@ def _regression(points: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame,
 def shapes_chart(width: float = 1.0) -> ChartType:
     """The three kernels over the distance."""
     return (
-        alt.Chart(shapes(width))
+        alt.Chart(_shapes(width))
         .mark_line(strokeWidth=2)
         .encode(
             x=alt.X("distance:Q", title="key - query"),

@@ -46,7 +46,7 @@ def _numbers(
     return rows.assign(place=places.astype(float) if is_numeric_dtype(places) else places)
 
 
-def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.DataFrame:
+def _middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.DataFrame:
     """One row per language, setting and place: value, low, high, seeds (that have the number).
 
     Args:
@@ -85,17 +85,17 @@ def panels(
     censored: bool = False,
     shares: bool = False,
 ) -> dict[str, ChartType]:
-    """A panel per language: a point per seed, and the ``middles`` over all seeds.
+    """A panel per language: a point per seed, and the ``_middles`` over all seeds.
 
     Args:
         column: the number.
         title: the number in words.
         place: the field that goes along the horizontal axis; None puts the settings there.
-        censored: see ``middles``.
+        censored: see ``_middles``.
         shares: whether the number is a share: the axis goes from 0 to 1.
     """
     every = _numbers(table, by, column, place)
-    means, values = middles(every, censored, shares), every.dropna(subset=["value"])
+    means, values = _middles(every, censored, shares), every.dropna(subset=["value"])
     settings = list(dict.fromkeys(values["setting"]))
     if place is None:
         x = alt.X("setting:N", title=None, sort=settings)

@@ -50,7 +50,7 @@ def length_chart(table: pd.DataFrame, by: Sequence[str], measure: str = "recogni
     """A panel per language: a thin line per seed, a thick one for their mean, the band its 95%
     interval; the colour is the setting, the dashed rule the end of a training window."""
     seeds = curves(table, by, measure)
-    means = bands(seeds)
+    means = _bands(seeds)
     settings = list(dict.fromkeys(seeds["setting"]))
     few = len(settings) <= LEGIBLE
     thin = few and seeds.groupby(["setting", "seed"]).ngroups <= LINES
@@ -117,7 +117,7 @@ def curves(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition")
     return grouped[["length", "right"]].mean().reset_index()
 
 
-def bands(seeds: pd.DataFrame) -> pd.DataFrame:
+def _bands(seeds: pd.DataFrame) -> pd.DataFrame:
     """The curves' mean over seeds: language, setting, window, length, right, low, high (95%, by
     ``interval``; for a single seed both are missing), seeds."""
     records = []
@@ -237,7 +237,7 @@ def two_factors(
 ) -> ChartType:
     """A heatmap with the numbers of ``cells``: a factor down, another one across."""
     grid = cells(table, row, column, measure)
-    down, across = (ordered(grid[key]) for key in (row, column))
+    down, across = (_ordered(grid[key]) for key in (row, column))
     shown = grid.assign(down=grid[row].astype(str), across=grid[column].astype(str))
     flat = max(map(len, across), default=0) <= 6
     return heat(
@@ -257,7 +257,7 @@ def two_factors(
     ).properties(width=max(60, 52 * len(across)), height=28 * len(down))
 
 
-def ordered(values: pd.Series) -> list[str]:
+def _ordered(values: pd.Series) -> list[str]:
     """The values of an axis: numbers in ascending order, all others in the order of the rows."""
     distinct = list(dict.fromkeys(values))
     if all(isinstance(value, int | float) for value in distinct):

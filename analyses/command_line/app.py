@@ -125,7 +125,7 @@ def _obey(args: Sequence[str]) -> None:
     elif not _here():
         raise UserError("the folder that you are in was removed: change to another one with cd")
     else:
-        run(*args)
+        _run(*args)
 
 
 def _not_utf8(word: str) -> bool:
@@ -148,7 +148,7 @@ def _usage() -> Text:
     return titled("lab", ABOUT.format(commands="\n".join(lines)))
 
 
-def run(name: str, *args: str) -> None:
+def _run(name: str, *args: str) -> None:
     """Runs a command with its arguments. Raises UserError for a mistake."""
     if name not in COMMANDS:
         place = MOVED.get(name) or (f"analyse RUN {name}" if name in BUILT_IN else None)

@@ -49,7 +49,7 @@ def demo(options: Demo) -> None:
     What is finished already is kept, so an interrupted demo goes on where it stopped.
     """
     start, out = time.monotonic(), options.out
-    configs = planned(options)
+    configs = _planned(options)
     paths = {name: out / run_name(config) for name, config in configs.items()}
     jobs = {name: (paths[name], config, options.device) for name, config in configs.items()}
     with Live(
@@ -58,11 +58,11 @@ def demo(options: Demo) -> None:
         for name, seconds in side_by_side(_complete, jobs, options.workers, options.scheduler):
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(paths)]
-    table = pd.DataFrame([overview(run) for run in runs])
+    table = pd.DataFrame([_overview(run) for run in runs])
     if shown(options, table):
         return
     OUT.print(table_of(table, "Small Transformers"))
-    OUT.print(f"{used(configs)} {windows(configs)} {LEGEND}")
+    OUT.print(f"{_used(configs)} {_windows(configs)} {LEGEND}")
     for run in runs:
         verdicts = printed_verdicts(run)
         if verdicts is not None:
@@ -76,12 +76,12 @@ def demo(options: Demo) -> None:
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: {lab('dashboard', out)}")
 
 
-def planned(options: Demo) -> dict[str, TrainConfig]:
+def _planned(options: Demo) -> dict[str, TrainConfig]:
     """The training configuration of each language. Raises UserError for an unknown recipe."""
     return {name: recipe_or_plain(name, options.recipe) for name in options.languages}
 
 
-def used(configs: Mapping[str, TrainConfig]) -> str:
+def _used(configs: Mapping[str, TrainConfig]) -> str:
     """The recipe of each language, as a sentence."""
     by_recipe: dict[str, list[str]] = {}
     for name in sorted(configs):
@@ -90,7 +90,7 @@ def used(configs: Mapping[str, TrainConfig]) -> str:
     return f"Recipes: {'; '.join(parts)}."
 
 
-def windows(configs: Mapping[str, TrainConfig]) -> str:
+def _windows(configs: Mapping[str, TrainConfig]) -> str:
     """The sizes that each language was trained on, as a sentence."""
     by_size: dict[int, list[str]] = {}
     for name in sorted(configs):
@@ -138,7 +138,7 @@ def _asked(run: Run, name: str) -> Answer:
     return result
 
 
-def overview(run: Run) -> dict[str, object]:
+def _overview(run: Run) -> dict[str, object]:
     """A run in one row."""
     findings = {
         name: _asked(run, name).findings for name in ("accuracy", "probing", "heads", "discovery")

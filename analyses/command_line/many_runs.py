@@ -25,7 +25,7 @@ from analyses.studies.sweeps import summary as of_sweep
 from analyses.studies.sweeps.estimate import estimated
 from analyses.studies.sweeps.estimate import in_words as estimate_in_words
 from analyses.studies.sweeps.further import FURTHER
-from analyses.studies.sweeps.measures import by_seed
+from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.plan import plan_of
 from models.errors import UserError
 from models.languages import language
@@ -98,9 +98,10 @@ def _sweep(options: Sweep) -> None:
 
 def _tell(result: Answer) -> None:
     """A sweep, for reading."""
-    table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
+    table, by = result.table, result.arguments["by"]
+    measure = Measure.model_validate(result.arguments["compare"])
     OUT.print(result.arguments["question"])
-    lost = sweeps.diverged_of(result)
+    lost = pd.DataFrame(result.findings["diverged"])
     OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by, lost), by)))
     OUT.print(of_sweep.LEGEND)
     if measures := result.arguments["measures"]:

@@ -119,7 +119,7 @@ def _connected(workers: int, scheduler: str | None) -> Iterator[Client]:
         UserError: no scheduler answers at the address.
     """
     if scheduler is None:
-        with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
+        with _local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
             yield client
         return
     try:
@@ -148,7 +148,7 @@ async def _greet(scheduler: str) -> None:
 
 
 @contextmanager
-def local_cluster(workers: int) -> Iterator[LocalCluster]:
+def _local_cluster(workers: int) -> Iterator[LocalCluster]:
     """Processes of this machine, one thread each, that nobody else can reach.
 
     Whoever reaches a scheduler can run anything as its user. So both sides prove by a key who they

@@ -56,7 +56,7 @@ def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
     unfused = ["hook_resid_post", *["attn.hook_pattern"] * (model.config.scores != "linear")]
     plain = [n for n in model.hook_dict if n.endswith(tuple(unfused))]
     with (
-        model.hooks(fwd_hooks=[(name, _let_pass) for name in plain]),
+        model.hooks(fwd_hooks=[(name, lambda x, hook: x) for name in plain]),
         FlopCounterMode(display=False) as counter,
     ):
         model(example_tokens(model, positions))
@@ -67,10 +67,6 @@ def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
         for part in operations(model.config, len(model.vocabulary))
     ]
     return pd.DataFrame(rows, columns=["part", "positions", "counted"])
-
-
-def _let_pass(x: Tensor, hook: object) -> Tensor:
-    return x
 
 
 def _difference(part: Work, of: Callable[[str], float]) -> float:

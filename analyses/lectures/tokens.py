@@ -89,15 +89,15 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
     bare = [text.replace(BLANK, "").replace(" ", "") for text in texts]
     rng = np.random.default_rng(SEED)
     trials: list[tuple[str, list[str], Callable[[], Choice], int]] = [
-        (PAIRS, texts, lambda: in_order(tokeniser.merges), 1),
-        (RANDOM, texts, lambda: at_random(rng), DRAWS),
+        (PAIRS, texts, lambda: _in_order(tokeniser.merges), 1),
+        (RANDOM, texts, lambda: _at_random(rng), DRAWS),
     ]
     if spelled:
         letters = set("".join(bare))
         alone = Tokeniser(learnt(bare, letters, count), spelled=False).merges
         trials += [
-            (WITHOUT, bare, lambda: in_order(alone), 1),
-            (RANDOM_WITHOUT, bare, lambda: at_random(rng), DRAWS),
+            (WITHOUT, bare, lambda: _in_order(alone), 1),
+            (RANDOM_WITHOUT, bare, lambda: _at_random(rng), DRAWS),
         ]
     true = [[len(part.rstrip(BLANK)) for part in text.split()] for text in texts[:MEASURED]]
     stops = {0, count, *(2**k for k in range(count.bit_length()))}
@@ -107,7 +107,7 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
         words = {symbol + BLANK * shown for symbol in symbols} if spelled else None
         size = len(set("".join(read)) - {" "})
         for _ in range(draws):
-            for number, merged, cut in course(read[:MEASURED], choice(), count):
+            for number, merged, cut in _course(read[:MEASURED], choice(), count):
                 if number in stops:
                     sizes = {"kind": kind, "merges": number, "vocabulary": size + number}
                     rows.append(sizes | _measured(cut, merged, words, true, bare[:MEASURED]))
@@ -119,13 +119,13 @@ Choice = Callable[[Counter[Pair]], Pair | None]
 """The pair that is merged next, from counts of pairs side by side; None ends the merging."""
 
 
-def in_order(pairs: Sequence[Pair]) -> Choice:
+def _in_order(pairs: Sequence[Pair]) -> Choice:
     """The given pairs, one after the other."""
     rest = iter(pairs)
     return lambda there: next(rest, None)
 
 
-def at_random(rng: np.random.Generator) -> Choice:
+def _at_random(rng: np.random.Generator) -> Choice:
     """Any pair that stands side by side, each as likely."""
 
     def choose(there: Counter[Pair]) -> Pair | None:
@@ -135,7 +135,7 @@ def at_random(rng: np.random.Generator) -> Choice:
     return choose
 
 
-def course(
+def _course(
     texts: Sequence[str], choice: Choice, count: int
 ) -> Iterator[tuple[int, list[str], list[list[list[str]]]]]:
     """Merges one pair after the other, in the parts between blanks.

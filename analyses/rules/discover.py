@@ -117,7 +117,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
 def _check_runs(options: Discover, corpus: LabelledCorpus, content: bytes) -> None:
     """Raises UserError where a network would be trained in a folder that is no run, or another."""
     for changes in CANDIDATES[: options.networks] if _are_enough(corpus) else ():
-        config = configuration(options, corpus, changes)
+        config = _configuration(options, corpus, changes)
         path = options.out / run_name(config)
         if (path / RUN_FILE).exists():
             check_same(Run(path), config, content)
@@ -161,7 +161,7 @@ def _discover(
         lines, held = Lines(*corpus.sides(*SPLITS)), Lines([], np.array([], dtype=bool))
     symbols = corpus.vocabulary.symbols
     searched = cache(lambda: search(lines.words, lines.labels, symbols))
-    ways = finders(options, folder, corpus, (lines, held), searched)
+    ways = _finders(options, folder, corpus, (lines, held), searched)
 
     def report(done: int, what: str) -> None:
         record["doing"] = what
@@ -172,7 +172,7 @@ def _discover(
     report(0, "learning")
     run, findings = None, _too_few(corpus)
     if enough:
-        findings, run = learned(options, folder, corpus, record, report, budget)
+        findings, run = _learned(options, folder, corpus, record, report, budget)
         record["ways"].append(_row("Transformer", findings, time.monotonic() - start))
     record |= {"run": run.name if run else None, "found": findings}
     record["seconds"] = round(time.monotonic() - start, 1)
@@ -207,7 +207,7 @@ def _too_few(corpus: LabelledCorpus) -> dict[str, Any]:
 # -- the network --------------------------------------------------------------------------------
 
 
-def learned(
+def _learned(
     options: Discover,
     folder: Path,
     corpus: LabelledCorpus,
@@ -225,7 +225,7 @@ def learned(
         which = f"network {number} of {len(candidates)}"
         if best and budget.ends(which):
             break
-        config = configuration(options, corpus, changes)
+        config = _configuration(options, corpus, changes)
         name = run_name(config)
         path = options.out / name
         record["networks"].append({"run": name})
@@ -270,7 +270,7 @@ def _watched(
     return progress
 
 
-def configuration(
+def _configuration(
     options: Discover, corpus: LabelledCorpus, changes: dict[str, Any]
 ) -> TrainConfig:
     """A candidate's training: the longer the lines, the fewer of them are in a step."""
@@ -292,7 +292,7 @@ def configuration(
 def lstm_configuration(options: Discover, corpus: LabelledCorpus) -> TrainConfig:
     """The configuration of the LSTM that learns the same lines."""
     model = ModelConfig(architecture="lstm", act_fn="relu")
-    return replace(configuration(options, corpus, {}), model=model)
+    return replace(_configuration(options, corpus, {}), model=model)
 
 
 def _code_length(findings: dict[str, Any]) -> float:
@@ -325,7 +325,7 @@ def _futile(findings: dict[str, Any]) -> bool:
 # -- the other finders --------------------------------------------------------------------------
 
 
-def finders(
+def _finders(
     options: Discover,
     folder: Path,
     corpus: LabelledCorpus,

@@ -47,8 +47,8 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         listing = ", ".join(names[:4]) or "no line"
         raise UserError(f"{path}: found {len(names)} label(s) ({listing}): exactly two are needed")
     notes = [shape] if shape else []
-    labels, words = once(labels, words, notes)
-    words = fewer_words(words, np.array(labels) == names[0], notes)
+    labels, words = _once(labels, words, notes)
+    words = _fewer_words(words, np.array(labels) == names[0], notes)
     if len(words) < FEWEST or len(set(labels)) != 2:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(
@@ -60,7 +60,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     return [labels[i] for i in order], [words[i] for i in order], notes
 
 
-def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
+def _fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
     """The lines with at most ``MOST_WORDS`` different words; unchanged where there are no more.
 
     The words that tell the labels apart best are kept. How well a word does so is measured by how
@@ -110,7 +110,7 @@ def in_words(symbols: Iterable[str]) -> list[str]:
     return [symbol for symbol in symbols if symbol not in groups]
 
 
-def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
+def _once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
     """Each different line once, with the label that it has more often. A line that has both equally
     often is left out. Lines whose rare words are merged already need not be the same: all are
     kept.

@@ -31,7 +31,7 @@ ANSWERS = "answers.json"
 
 
 @with_config(AS_WRITTEN)
-class Answer(TypedDict):
+class _Answer(TypedDict):
     """A line with its label."""
 
     line: list[str]
@@ -39,10 +39,10 @@ class Answer(TypedDict):
 
 
 @with_config(AS_WRITTEN)
-class Answers(TypedDict):
+class _Answers(TypedDict):
     """answers.json."""
 
-    answers: list[Answer]
+    answers: list[_Answer]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def answers_of(folder: Path, record: Mapping[str, Any]) -> dict[Word, bool]:
     path, cure = folder / ANSWERS, "remove the file, and answer again"
     if not path.exists():
         return {}
-    kept = read_record(path, Answers, cure)["answers"]
+    kept = read_record(path, _Answers, cure)["answers"]
     symbols, labels = {*_alphabet(record["best"]["dfa"])}, record["labels"]
     for answer in kept:
         if not answer["line"] or not symbols.issuperset(answer["line"]):
@@ -154,8 +154,8 @@ def answers_of(folder: Path, record: Mapping[str, Any]) -> dict[Word, bool]:
 def keep_answers(folder: Path, record: Mapping[str, Any], answers: Mapping[Word, bool]) -> None:
     """Replaces the kept answers at once. Raises UserError as ``write_bytes``."""
     label = {True: record["labels"][0], False: record["labels"][1]}
-    kept = [Answer(line=list(line), label=label[yes]) for line, yes in answers.items()]
-    write_json(folder / ANSWERS, Answers(answers=kept))
+    kept = [_Answer(line=list(line), label=label[yes]) for line, yes in answers.items()]
+    write_json(folder / ANSWERS, _Answers(answers=kept))
 
 
 def with_answers(

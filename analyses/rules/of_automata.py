@@ -94,7 +94,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Draw:
+class _Draw:
     """Lines of an automaton.
 
     Attributes:
@@ -108,7 +108,7 @@ class Draw:
     tests: dict[str, Lines]
 
     @classmethod
-    def of(cls, target: Target, dfa: DFA, symbols: list[str]) -> Draw:
+    def of(cls, target: Target, dfa: DFA, symbols: list[str]) -> _Draw:
         """Raises UserError if the automaton has too few words of either label."""
         members, others = (RegularLanguage("-", one, symbols) for one in (dfa, ~dfa))
         rng = np.random.default_rng([0xA770, target.seed])
@@ -116,7 +116,7 @@ class Draw:
         def drawn(lengths: range, count: int, seen: Collection[Word] = ()) -> Lines:
             try:
                 inside, outside = (
-                    different(side, rng, lengths, count // 2, seen) for side in (members, others)
+                    _different(side, rng, lengths, count // 2, seen) for side in (members, others)
                 )
             except LookupError as error:
                 raise UserError(f"{target.file} {error}: leave it out") from None
@@ -136,7 +136,7 @@ class Draw:
         return cls(kept, lines, {"SR": drawn(SHORT, LINES, past), "LR": drawn(LONG, LINES)})
 
 
-def different(
+def _different(
     language: RegularLanguage,
     rng: np.random.Generator,
     lengths: range,
@@ -184,8 +184,8 @@ def recovered(
     dfa, symbols = read_automaton(target.file)
     folder = out / "automata" / target.name
     arguments = {"arrows": target.file.read_text(), "seed": target.seed}
-    parts: dict[str, Callable[[Draw], list[dict[str, Any]]]] = {
-        "found": lambda draw: by_finders(draw, dfa, symbols)
+    parts: dict[str, Callable[[_Draw], list[dict[str, Any]]]] = {
+        "found": lambda draw: _by_finders(draw, dfa, symbols)
     }
     if with_network:
         parts["network"] = lambda draw: [_by_network(draw, folder, device)]
@@ -193,7 +193,7 @@ def recovered(
     for part, work in parts.items():
         kept = Answers(folder, part).asked(arguments)
         if kept is None:
-            answers = work(Draw.of(target, dfa, symbols))
+            answers = work(_Draw.of(target, dfa, symbols))
             kept = Answer(pd.DataFrame(answers), f"{len(answers)} ways.", {}, arguments)
             save(folder, part, QUESTION, kept, None)
         rows += kept.table.to_dict("records")
@@ -201,7 +201,7 @@ def recovered(
     return [about | row for row in rows]
 
 
-def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any]]:
+def _by_finders(draw: _Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any]]:
     """The results of the finders without a network, after the one that `lab rule` chooses.
 
     The way "lab rule" takes the seconds of all.
@@ -236,14 +236,14 @@ def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any
     return [best | {"seconds": sum(row["seconds"] for row in rows)}, *rows]
 
 
-def _found(rule: Found, way: str, draw: Draw, truth: DFA) -> dict[str, Any]:
+def _found(rule: Found, way: str, draw: _Draw, truth: DFA) -> dict[str, Any]:
     """A row of the table of one draw: a rule and its tests."""
     text = rule.rule.text if rule.rule else f"an automaton of {len(rule.dfa.states)} states"
     right = _tested(lambda words: verdicts_of(rule.dfa, words), draw)
     return {"way": way, "exact": float(same(rule.dfa, truth)), **right, "says": text}
 
 
-def _tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
+def _tested(accepts: Accepts, draw: _Draw) -> dict[str, float]:
     """The share of right verdicts in each test."""
     return {
         name: float((accepts(lines.words) == lines.labels).mean())
@@ -251,7 +251,7 @@ def _tested(accepts: Accepts, draw: Draw) -> dict[str, float]:
     }
 
 
-def _by_network(draw: Draw, folder: Path, device: Device) -> dict[str, Any]:
+def _by_network(draw: _Draw, folder: Path, device: Device) -> dict[str, Any]:
     """The LSTM's row: its right verdicts in each test. It has no automaton: ``exact`` is NaN."""
     lines, corpus = folder / "lines.tsv", draw.corpus
     names = np.where(corpus.line_labels, corpus.positive, corpus.negative).tolist()

@@ -52,7 +52,7 @@ NETWORKS = ("the network", "random weights")
 
 
 @dataclass(frozen=True)
-class Learned:
+class _Learned:
     """The rule that a network learned.
 
     Attributes:
@@ -125,7 +125,7 @@ def _asked(
     untaught = network.untaught(search.seed)
     viewed = dict(zip(NETWORKS, (network, untaught), strict=True))
     most = 2 * (search.queries + 4 * (OWN + OTHERS))
-    rules: dict[str, Learned] = {}
+    rules: dict[str, _Learned] = {}
     for done, (name, model) in enumerate(viewed.items()):
         teacher = _told(model, progress, done * most // 2, most, f"asking {name}")
         rules[name] = _learned(model, teacher, length, search)
@@ -164,7 +164,7 @@ def _told(network: Foreign, progress: Progress, before: int, most: int, what: st
     return Teacher(accepts)
 
 
-def _learned(network: Foreign, teacher: Teacher, length: int, search: Discovery) -> Learned:
+def _learned(network: Foreign, teacher: Teacher, length: int, search: Discovery) -> _Learned:
     """The rule behind a network's verdicts on words up to a length."""
     lines, held = (
         Lines(words, teacher(words))
@@ -173,7 +173,7 @@ def _learned(network: Foreign, teacher: Teacher, length: int, search: Discovery)
     about, dfa = learned(teacher, network.symbols, lines, held, search, room=network.room)
     if len({yes for word, yes in teacher.known.items() if len(word) <= network.room}) == 1:
         about |= {"status": "constant", "doubt": None}
-    return Learned(about, dfa, teacher)
+    return _Learned(about, dfa, teacher)
 
 
 def _words(network: Foreign, length: int, count: int, seed: Sequence[int]) -> list[Word]:
@@ -189,7 +189,7 @@ def _words(network: Foreign, length: int, count: int, seed: Sequence[int]) -> li
 
 
 def _tested(
-    network: Foreign, ours: Learned, control: Teacher, length: int, seed: int
+    network: Foreign, ours: _Learned, control: Teacher, length: int, seed: int
 ) -> dict[str, Any]:
     """The agreement of rule and network: on new words by length, and on near misses of the rule."""
     claim, longest = claim_of(ours.about, ours.dfa, network.symbols), min(2 * length, network.room)

@@ -14,14 +14,14 @@ RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
 
 
 @with_config(AS_WRITTEN)
-class Network(TypedDict):
+class _Network(TypedDict):
     """A network that learned the lines, or is learning them."""
 
     run: str
 
 
 @with_config(AS_WRITTEN)
-class Way(TypedDict):
+class _Way(TypedDict):
     """The result of one way to the rule."""
 
     way: str
@@ -35,7 +35,7 @@ class Way(TypedDict):
 
 
 @with_config(AS_WRITTEN)
-class Found(TypedDict):
+class _Found(TypedDict):
     """The result of the network."""
 
     status: Literal["rule", "exceptions", "counts", "none"]
@@ -46,7 +46,7 @@ class Found(TypedDict):
 
 
 @with_config(AS_WRITTEN)
-class Rule(TypedDict):
+class _Rule(TypedDict):
     """A rule that fits the lines."""
 
     words: str | None
@@ -56,27 +56,27 @@ class Rule(TypedDict):
 
 
 @with_config(AS_WRITTEN)
-class Learning(TypedDict):
+class _Learning(TypedDict):
     """record.json while the lines are learned."""
 
     status: Literal["learning", "finished"]
     options: dict[str, Any]
     doing: str
     notes: NotRequired[list[str]]
-    networks: list[Network]
+    networks: list[_Network]
 
 
 @with_config(AS_WRITTEN)
-class Finished(Learning):
+class _Finished(_Learning):
     """record.json at the end."""
 
     name: str
     labels: tuple[str, str]
     run: str | None
-    found: Found
-    ways: list[Way]
-    best: Rule | None
-    space: list[Rule]
+    found: _Found
+    ways: list[_Way]
+    best: _Rule | None
+    space: list[_Rule]
     decide: list[list[str]]
     disagreements: list[dict[str, Any]]
     stopped: NotRequired[str | None]
@@ -98,9 +98,9 @@ def kept(out: Path, name: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     cure = f"move {folder} away, and ask for the rule again"
-    record: dict[str, Any] = {**read_record(path, Learning, cure)}
+    record: dict[str, Any] = {**read_record(path, _Learning, cure)}
     if record["status"] == "finished":
-        record = {**read_record(path, Finished, cure)}
+        record = {**read_record(path, _Finished, cure)}
     return record
 
 

@@ -194,7 +194,7 @@ COUNTED_SAID = f"has #{VOCABULARY[0]} = #{VOCABULARY[1]}"
 RANDOM = "random labels"
 
 
-def corpora(study: Study, seeds: int) -> list[Corpus]:
+def _corpora(study: Study, seeds: int) -> list[Corpus]:
     """The corpora of a study; 0 seeds stand for the study's own number."""
     if study == "rules":
         pairs = [(family, rule) for rule, (family, _) in planted().items()]
@@ -243,8 +243,8 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
         tasks: Sequence[Corpus | Target] = of_automata.targets(options.automata, options.seeds or 2)
         work, summary, question = of_automata.recovered, of_automata.findings, of_automata.QUESTION
     else:
-        tasks = corpora(options.study, options.seeds)
-        work, summary, question = recovered, findings, QUESTION
+        tasks = _corpora(options.study, options.seeds)
+        work, summary, question = recovered, _findings, QUESTION
     out = options.out / "recovery"
     jobs = {one: (one, out, options.rivals, options.device) for one in tasks}
     rows: dict[Corpus | Target, list[dict[str, Any]]] = {}
@@ -322,7 +322,7 @@ def _best(record: dict[str, Any]) -> dict[str, Any]:
     return answer | {"way": BEST, "status": status, "seconds": seconds}
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+def _findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The shares recovered, and both kinds of error."""
     ours = table[table["way"] == BEST]
     ruled = ours[~ours["family"].isin(["no rule", "no automaton"])]

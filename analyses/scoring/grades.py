@@ -89,7 +89,7 @@ def _shaped(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def ranking(
+def _ranking(
     inside: Bool[np.ndarray, " item"], values: Float[np.ndarray, " item"]
 ) -> dict[str, float]:
     """Do those inside have larger values, whatever their sign? Chance gets an AUROC of one half."""
@@ -111,7 +111,7 @@ def _positions(key: PositionKey, answer: Any, model: HookedTransformer) -> dict[
     for value, inside, exact, game in words:
         speaks = value[None] if verdict_of(game) else -value[None]
         rows.append(
-            ranking(inside, value)
+            _ranking(inside, value)
             | {"cosine to Shapley values": cosine(value[None], exact)[0]}
             | {name: numbers[0] for name, numbers in by_hiding(speaks, game).items()}
         )
@@ -139,13 +139,13 @@ def _games(key: Key, model: HookedTransformer) -> list[Game]:
 
 
 def _parts(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
-    return ranking(key.inside, _numbers(answer, key.inside.shape))
+    return _ranking(key.inside, _numbers(answer, key.inside.shape))
 
 
 def _edges(key: PartKey, answer: Any, model: HookedTransformer) -> dict[str, float]:
     """CPR and CMD on members only: ablation lowers a yes, and cannot lower a no."""
     values, words = _numbers(answer, key.inside.shape), key.words
-    numbers = ranking(key.inside, values)
+    numbers = _ranking(key.inside, values)
     bench = Bench(model, words.tokens[::2], words.counterfactuals[::2], words.metric)
     edges = Graph.of(model).edges
     if abs(float(bench.ends[1].mean() - bench.ends[0].mean())) < 1e-6:  # an untrained network

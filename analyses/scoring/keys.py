@@ -30,7 +30,7 @@ Word = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Exchanges:
+class _Exchanges:
     """Words that get a variable's values from other words, and the right verdicts then."""
 
     base: Int[Tensor, "pair pos"]
@@ -96,7 +96,7 @@ class VariableKey(Key):
     words: VariableWords
     directions: Float[np.ndarray, "rank d_model"]
     sites: Sequence[str]
-    exchanges: Exchanges
+    exchanges: _Exchanges
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def keys(made: Plant, questions: Sequence[Question]) -> list[Key]:
     return answers
 
 
-def rationales(shares: Float[np.ndarray, "*symbols"], word: Sequence[int]) -> list[list[int]]:
+def _rationales(shares: Float[np.ndarray, "*symbols"], word: Sequence[int]) -> list[list[int]]:
     """The minimal sets of positions that decide the membership of a word.
 
     Args:
@@ -152,12 +152,12 @@ def rationales(shares: Float[np.ndarray, "*symbols"], word: Sequence[int]) -> li
     return sets
 
 
-def relevant(
+def _relevant(
     shares: Float[np.ndarray, "*symbols"], word: Sequence[int]
 ) -> Bool[np.ndarray, " time"]:
-    """A mask of the positions in a minimal rationale of a word; ``shares`` as in ``rationales``."""
+    """A mask of the positions in a minimal rationale of a word; see ``_rationales``."""
     mask = np.zeros(len(word), dtype=bool)
-    for places in rationales(shares, word):
+    for places in _rationales(shares, word):
         mask[places] = True
     return mask
 
@@ -200,7 +200,7 @@ class _Drawn:
         pairs = list[tuple[int, np.ndarray]]()
         for side in (1.0, 0.0):
             some = self.rng.permutation(np.flatnonzero(inside == side))
-            masks = ((int(i), relevant(shares, places[i])) for i in some)
+            masks = ((int(i), _relevant(shares, places[i])) for i in some)
             pairs += islice((pair for pair in masks if 0 < pair[1].sum() < LENGTH), WORDS // 2)
         if not pairs:
             return []
@@ -299,7 +299,7 @@ class _Drawn:
         after = [f"blocks.{i}.hook_resid_{place}" for i in layers for place in ("mid", "post")]
         return ("blocks.0.hook_resid_pre", *after)
 
-    def _exchanges(self, name: str) -> tuple[Exchanges, Exchanges] | None:
+    def _exchanges(self, name: str) -> tuple[_Exchanges, _Exchanges] | None:
         """Exchanges that a lens may learn from, and others that score it; half of each turn a
         verdict. None where hardly any does."""
         words, pairs = self.all, self.rng.permutation(len(self.all) ** 2)[:1000]
@@ -319,9 +319,9 @@ class _Drawn:
         fit, test = (self._as_exchanges(turned[half] + kept[half]) for half in halves)
         return fit, test
 
-    def _as_exchanges(self, chosen: Sequence[tuple[Word, Word, bool]]) -> Exchanges:
+    def _as_exchanges(self, chosen: Sequence[tuple[Word, Word, bool]]) -> _Exchanges:
         base, source, says = zip(*chosen, strict=True)
-        return Exchanges(self.tokens(base), self.tokens(source), np.array(says))
+        return _Exchanges(self.tokens(base), self.tokens(source), np.array(says))
 
     def rule(self) -> list[Key]:
         return [RuleKey("rule", Words(**self.told(self.all[:1])), self.of.member)]

@@ -139,10 +139,10 @@ def null(options: Score, progress: Progress = quiet) -> Answer:
         tables[key] = table
         progress(len(tables), len(jobs), f"{key[0]}, {key[1]}, seed {key[2]}")
     table = pd.concat([tables[key] for key in jobs], ignore_index=True)
-    summary = summed_up(table)
+    summary = _summed_up(table)
     arguments = {"questions": names, "seeds": options.seeds, "first_seed": options.first_seed}
     findings = {"scores": summary.to_dict("records")}
-    result = Answer(table, " ".join(sentences(summary)), plain(findings), arguments)
+    result = Answer(table, " ".join(_sentences(summary)), plain(findings), arguments)
     return save(options.out, NAME, ASKS, result, _chart(summary))
 
 
@@ -202,7 +202,7 @@ def _answered(run: Run, about: Question[Any]) -> Answer | None:
     return save(run.path, about.name, about.asks, fresh, None)
 
 
-def summed_up(table: pd.DataFrame) -> pd.DataFrame:
+def _summed_up(table: pd.DataFrame) -> pd.DataFrame:
     """One row per question, group of networks (a truth, or a kind that has nothing to find) and
     count: what the lab claims, and what the claims alone would say.
 
@@ -225,11 +225,11 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_truths(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``summed_up`` of all networks with the same truth."""
+    """The rows of ``_summed_up`` of all networks with the same truth."""
     return summary[summary["networks"].isin([NOTHING, *TRUTH.values()])]
 
 
-def sentences(summary: pd.DataFrame) -> Iterator[str]:
+def _sentences(summary: pd.DataFrame) -> Iterator[str]:
     """A sentence per question."""
     claimed = of_truths(summary[summary["of"] == "claimed"])
     for name, rows in claimed.groupby("question", sort=False):

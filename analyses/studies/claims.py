@@ -41,7 +41,7 @@ EXACT = ("SHAP exact", "Shapley exact")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class _Evidence:
     """The numbers that the claims are read from.
 
     Attributes:
@@ -105,7 +105,7 @@ class Evidence:
         return f"{name} ({grid[name].mean():.2f}, {beats})"
 
 
-def evidence(by_seed: pd.DataFrame) -> Evidence:
+def evidence(by_seed: pd.DataFrame) -> _Evidence:
     """The evidence of all Transformers. Planted shortcuts count only if no other language is there.
 
     Args:
@@ -116,7 +116,7 @@ def evidence(by_seed: pd.DataFrame) -> Evidence:
     both = pd.concat([rows, rows.assign(membership=ALL)])
     columns = ["measure", "membership", "method"]
     by_run = both.pivot_table("value", ["language", "architecture", "seed"], columns)
-    return Evidence(by_run, dict(zip(rows["method"], rows["family"], strict=True)))
+    return _Evidence(by_run, dict(zip(rows["method"], rows["family"], strict=True)))
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
@@ -167,7 +167,7 @@ def in_each_language(by_seed: pd.DataFrame) -> pd.DataFrame:
     return by_language.compared(rows[_transformers(rows)], plan)
 
 
-def _useful(facts: Evidence) -> str:
+def _useful(facts: _Evidence) -> str:
     """The claim on usefulness, by a truth that is no SHAP value; members and non-members apart."""
     parts = []
     for kind in MEMBERSHIPS:
@@ -234,7 +234,7 @@ def _elsewhere(by_seed: pd.DataFrame) -> str:
     )
 
 
-def _own(facts: Evidence) -> str:
+def _own(facts: _Evidence) -> str:
     measure = "cosine to the language"
     if (measure, ALL, KERNEL) not in facts.by_run:
         return ""
@@ -245,7 +245,7 @@ def _own(facts: Evidence) -> str:
     )
 
 
-def _local(facts: Evidence) -> str:
+def _local(facts: _Evidence) -> str:
     near, far = (facts.of(f"fit {where}", LIME) for where in ("near", "far"))
     if np.isnan(near) or np.isnan(far):
         return ""
@@ -256,7 +256,7 @@ def _local(facts: Evidence) -> str:
     )
 
 
-def _fast(facts: Evidence) -> str:
+def _fast(facts: _Evidence) -> str:
     ours, theirs = (
         f"{facts.of('seconds', name) * 1e3:.0f} ms and {facts.of('calls', name):.0f}"
         for name in (LIME, KERNEL)
@@ -271,7 +271,7 @@ def _fast(facts: Evidence) -> str:
     )
 
 
-def _grounded(facts: Evidence) -> str:
+def _grounded(facts: _Evidence) -> str:
     exact, kernel = (
         facts.of("seconds", name) / facts.of("seconds", LIME)
         for name in ("Shapley exact (probability)", KERNEL)
@@ -297,7 +297,7 @@ def _grounded(facts: Evidence) -> str:
     )
 
 
-def _compared(facts: Evidence, measure: str, who: str, more: str, less: str, other: str) -> str:
+def _compared(facts: _Evidence, measure: str, who: str, more: str, less: str, other: str) -> str:
     """What SHAP's kernel less LIME, by a measure of all words, says of one of the two."""
     gap, first = facts.told(ALL, measure, KERNEL, LIME), who[0].upper() + who[1:]
     return _three(
@@ -357,7 +357,7 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
     )
 
 
-def _tested(facts: Evidence) -> str:
+def _tested(facts: _Evidence) -> str:
     if facts.pairs.empty:
         return ""
     tests, runs = len(facts.pairs), len(facts.by_run)

@@ -95,7 +95,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class _Cell:
     """The task of one job: one parent, one number of lines, all ways.
 
     Attributes:
@@ -131,7 +131,7 @@ class Cell:
     @property
     def ways(self) -> dict[str, dict[str, Any]]:
         """The ways by name: changes of a configuration, which say what learns."""
-        return WAYS | {subspace(d): {"tuned": "subspace", "rank": d} for d in self.dimensions}
+        return WAYS | {_subspace(d): {"tuned": "subspace", "rank": d} for d in self.dimensions}
 
     def tried(self, parent: str, way: str) -> Sequence[float]:
         """The learning rates of one way."""
@@ -152,7 +152,7 @@ def few_labels(options: FewLabels, progress: Progress = quiet) -> Answer:
     nats a token; NaN where there is no model after it, or none before).
     """
     chosen = [
-        Cell(target, options.seeds, lines, options.steps, options.parent_steps, options.dimensions)
+        _Cell(target, options.seeds, lines, options.steps, options.parent_steps, options.dimensions)
         for target in options.targets
         for lines in options.lines
     ]
@@ -162,35 +162,35 @@ def few_labels(options: FewLabels, progress: Progress = quiet) -> Answer:
     for done, (cell, rows) in enumerate(_each(chosen, options)):
         tried.append(rows)
         progress(done + 1, total, cell.name)
-    best = best_rates(pd.concat(tried))
+    best = _best_rates(pd.concat(tried))
     cells = [
         replace(cell, seed=seed, rates=best[cell.target, cell.lines])
         for cell in chosen
         for seed in range(options.seeds)
     ]
-    tables: dict[Cell, pd.DataFrame] = {}
+    tables: dict[_Cell, pd.DataFrame] = {}
     for cell, rows in _each(cells, options):
         tables[cell] = rows
         progress(len(chosen) + len(tables), total, cell.name)
     table = pd.concat([tables[cell] for cell in cells], ignore_index=True)
     names = ("targets", "lines", "seeds", "dimensions", "steps", "parent_steps")
     arguments = plain({name: getattr(options, name) for name in names})
-    sentences = said(table)
+    sentences = _said(table)
     result = Answer(table, " ".join(sentences), plain({"sentences": sentences}), arguments)
     return save(options.out, NAME, QUESTION, result, chart(over_seeds(table)))
 
 
-def _each(cells: Sequence[Cell], options: FewLabels) -> Any:
+def _each(cells: Sequence[_Cell], options: FewLabels) -> Any:
     jobs = {cell: (cell, options.out, options.device) for cell in cells}
     return side_by_side(_complete, jobs, options.workers, options.scheduler)
 
 
-def subspace(dimensions: int) -> str:
+def _subspace(dimensions: int) -> str:
     """The name of the way that moves all weights along so many random directions."""
     return f"subspace of {dimensions}"
 
 
-def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, str, float], ...]]:
+def _best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, str, float], ...]]:
     """The best learning rate of each parent and way, by target and number of lines: it is right on
     the most words; of equal ones the smallest."""
     ranked = tried.dropna(subset=["rate"]).sort_values(["right", "rate"], ascending=[False, True])
@@ -201,7 +201,7 @@ def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, st
     }
 
 
-def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
+def _complete(cell: _Cell, out: Path, device: Device) -> pd.DataFrame:
     """The rows of one cell: a worker's job; kept in a folder of their own."""
     folder, arguments = out / "cells" / cell.name, plain(asdict(cell))
     if (kept := Answers(folder, KEPT).asked(arguments)) is not None:
@@ -219,7 +219,7 @@ def _complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
 class _Trial:
     """All ways of one cell, on the same labelled lines and the same test words."""
 
-    def __init__(self, cell: Cell, parent: Run, device: Device) -> None:
+    def __init__(self, cell: _Cell, parent: Run, device: Device) -> None:
         self.cell, self.parent, self.device = cell, parent, device
         self.language = parent.language
         lengths = self.language.lengths(parent.config.max_n)
@@ -248,7 +248,7 @@ class _Trial:
     def rows(self, kind: str) -> list[dict[str, Any]]:
         """A row per way and learning rate, from one kind of parent."""
         parent = self.parent if kind == PARENTS[0] else Run(self.parent.path, 0)
-        before = lm_loss(parent.model(), self.language, self.text)
+        before = _lm_loss(parent.model(), self.language, self.text)
         rows = [
             {"parent": kind, "way": PROBE, "rate": np.nan, "forgotten": np.nan}
             | self._probe(parent)
@@ -260,7 +260,7 @@ class _Trial:
                     run = Run.create(Path(room) / "tuned", config, None, parent)
                     finish(run, self.device)
                     model = run.model()
-                lost = lm_loss(model, self.language, self.text) - before
+                lost = _lm_loss(model, self.language, self.text) - before
                 row = {"parent": kind, "way": way, "rate": rate} | self._judged(model)
                 rows.append(row | {"forgotten": lost if kind == PARENTS[0] else np.nan})
         return rows
@@ -302,7 +302,7 @@ def _at_end(model: LanguageModel, words: Words) -> np.ndarray:
 
 
 @torch.no_grad()
-def lm_loss(model: LanguageModel, language: Language, words: Words) -> float:
+def _lm_loss(model: LanguageModel, language: Language, words: Words) -> float:
     """Nats a token on words of the language, by a softmax over all that a model says of tokens.
 
     A model that was fine-tuned to give verdicts does not make this softmax itself any more.
@@ -326,7 +326,7 @@ def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def gains(table: pd.DataFrame) -> pd.DataFrame:
+def _gains(table: pd.DataFrame) -> pd.DataFrame:
     """The gain of each way from the language model over training from scratch.
 
     Columns: target, way, lines, gain (of right; the mean over seeds of the difference within each
@@ -354,14 +354,14 @@ def intrinsic(table: pd.DataFrame, dimensions: Sequence[int]) -> pd.DataFrame:
     keys = ["target", "parent", "lines", "seed"]
     for key, part in table.groupby(keys, sort=False):
         right = part.set_index("way")["right"] - 0.5
-        enough = [d for d in sorted(dimensions) if right[subspace(d)] >= 0.9 * right["all"] > 0]
+        enough = [d for d in sorted(dimensions) if right[_subspace(d)] >= 0.9 * right["all"] > 0]
         rows.append((*key, float(enough[0]) if enough else np.inf))
     return pd.DataFrame(rows, columns=[*keys, "dimension"])
 
 
-def said(table: pd.DataFrame) -> list[str]:
+def _said(table: pd.DataFrame) -> list[str]:
     """A sentence per target: all weights from the language model, less from scratch."""
-    gain_table = gains(table)
+    gain_table = _gains(table)
     sentences = list[str]()
     for target, rows in gain_table[gain_table["way"] == "all"].groupby("target", sort=False):
         figures = rows[["gain", "low", "high", "lines"]].itertuples(index=False)

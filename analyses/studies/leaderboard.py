@@ -94,8 +94,8 @@ def leaderboard(options: Leaderboard, progress: Progress = quiet) -> Answer:
         progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
     tables = {key: results[key].table for key in configs}
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
-    by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
-    table = over_seeds(by_seed)
+    by_seed = pd.concat([by_seed, _shortcut_found(tables)], ignore_index=True)
+    table = _over_seeds(by_seed)
     arguments: dict[str, Any] = {"languages": list(options.languages), "seeds": options.seeds}
     arguments |= {"recipe": options.recipe, "architectures": list(options.architectures)}
     arguments |= {"words": options.words, "steps": options.steps}
@@ -134,7 +134,7 @@ def means(table: pd.DataFrame, name: str, kind: str, seed: int) -> pd.DataFrame:
     return mean.assign(language=name, architecture=kind, seed=seed)
 
 
-def shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
+def _shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
     """Does a method tell a model that leans on the shortcut from a clean one?
 
     "shortcut found" is an AUROC over all pairs of a line of the planted model and a line of the
@@ -160,7 +160,7 @@ def shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
+def _over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds, with intervals by ``seeds_interval``."""
     keys = ["language", "architecture", *KEYS, "measure"]
     values, words = by_seed["value"].to_numpy(), by_seed["words"].to_numpy()

@@ -64,7 +64,7 @@ def credited(result: Answer) -> pd.DataFrame:
     return pd.DataFrame(result.findings.get("credit") or [], columns=COLUMNS)
 
 
-def follows(rows: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+def _follows(rows: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Tests whether a method's credit rises with the reliance, over planted networks of one
     architecture.
 
@@ -93,7 +93,7 @@ def follows(rows: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 def in_words(rows: pd.DataFrame, level: float = 0.05) -> str:
     """The methods whose credit follows the reliance, in words; empty without enough planted
     networks."""
-    tests = follows(rows)
+    tests = _follows(rows)
     tests = tests[tests["family"] != "control"].sort_values("rho", ascending=False)
     if tests.empty:
         return ""

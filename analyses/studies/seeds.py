@@ -43,7 +43,7 @@ DIVERGED = "its training diverged"
 
 
 @dataclass(frozen=True)
-class Group:
+class _Group:
     """The runs of one configuration.
 
     Attributes:
@@ -61,7 +61,7 @@ class Group:
         return ", ".join([str(language[1]), *(f"{name} {value}" for name, value in others)])
 
 
-def settings(run: Run) -> dict[str, Any]:
+def _settings(run: Run) -> dict[str, Any]:
     """The configuration without the seed, in one level; for a corpus with a hash of its lines."""
     values = asdict(run.config)
     del values["seed"]
@@ -78,7 +78,7 @@ def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]
     Args:
         damaged: the names of runs that cannot be opened are added to it, by reason.
     """
-    fields = settings(run)
+    fields = _settings(run)
     beside = _opened(run.path.parent, {} if damaged is None else damaged)
     same = [other for other, theirs in beside if theirs == fields]
     return sorted(same, key=lambda other: other.config.seed)
@@ -91,21 +91,21 @@ def _opened(folder: Path, damaged: dict[str, list[str]]) -> list[tuple[Run, dict
     for path in find_runs(folder):
         try:
             run = Run(path)
-            opened.append((run, settings(run)))
+            opened.append((run, _settings(run)))
         except UserError as error:
             damaged.setdefault(str(error), []).append(path.name)
     return opened
 
 
-def groups(runs: Sequence[Run]) -> list[Group]:
+def groups(runs: Sequence[Run]) -> list[_Group]:
     """The runs by configuration, ordered by the settings that tell the groups apart."""
     together: dict[tuple[tuple[str, Any], ...], list[Run]] = {}
     for run in runs:
-        together.setdefault(tuple(settings(run).items()), []).append(run)
+        together.setdefault(tuple(_settings(run).items()), []).append(run)
     configs = [dict(key) for key in together]
     apart = _told_apart(configs)
     result = [
-        Group(
+        _Group(
             {name: config[name] for name in apart},
             sorted(members, key=lambda run: run.config.seed),
         )
@@ -146,7 +146,7 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     else:
         opened = [run for run, _ in _opened(path, left_out)]
     for run in opened:
-        key = (*settings(run).values(), run.config.seed)
+        key = (*_settings(run).values(), run.config.seed)
         if run.record["status"] == "diverged":
             left_out.setdefault(DIVERGED, []).append(run.name)
         elif run.record["status"] != "finished":
@@ -221,7 +221,7 @@ def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
 # -- the tables -----------------------------------------------------------------------------------
 
 
-def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
+def _over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
     """The means of an analysis' headline numbers over the runs that were asked.
 
     Returns:
@@ -234,7 +234,7 @@ def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
 
 
 def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
-    """The table of ``over_seeds``, from answers to one question."""
+    """The table of ``_over_seeds``, from answers to one question."""
     if not results:
         return pd.DataFrame()
     rows, module = by_run(results, name), question(name)

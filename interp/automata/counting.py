@@ -22,7 +22,7 @@ SHORTEST = 8
 """Lines must have so many symbols before growth with their length is looked at."""
 
 
-def cover_states(dfa: DFA, symbols: Sequence[str], length: int) -> int:
+def _cover_states(dfa: DFA, symbols: Sequence[str], length: int) -> int:
     """The fewest states of an automaton that gives the same verdicts on words up to a length.
 
     It is a minimal cover automaton (Campeanu, Santean and Yu 2001). Two states may be one if no
@@ -47,7 +47,7 @@ def cover_states(dfa: DFA, symbols: Sequence[str], length: int) -> int:
 def growth(dfa: DFA, symbols: Sequence[str], longest: int) -> dict[int, int]:
     """The states of an automaton that is right up to half, three quarters and all of a length."""
     lengths = sorted({longest // 2, 3 * longest // 4, longest})
-    return {length: cover_states(dfa, symbols, length) for length in lengths}
+    return {length: _cover_states(dfa, symbols, length) for length in lengths}
 
 
 def counts_on(dfa: DFA, symbols: Sequence[str], longest: int) -> bool:

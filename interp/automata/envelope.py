@@ -138,7 +138,7 @@ def envelope(
     verdicts = np.concatenate([judged, accepts(fresh)]) if fresh else judged
     numbers = counts(pool, symbols)
     attempts = []
-    for some, robust in ((given, False), (given, True), (typical(given), True)):
+    for some, robust in ((given, False), (given, True), (_typical(given), True)):
         table = np.unique(counts(some, symbols), axis=0)
         if len(table) < FEWEST:
             continue
@@ -177,7 +177,7 @@ def _told(
     return Envelope(dfa, shape, equations, text, power, inside, outside, *sizes)
 
 
-def typical(words: Sequence[Word]) -> list[Word]:
+def _typical(words: Sequence[Word]) -> list[Word]:
     """Leaves out strange words, since a network accepts one by mistake now and then.
 
     A word is strange if its first symbol, a pair of neighbours or its last symbol occurs in few of

@@ -46,7 +46,7 @@ def state_cover(dfa: DFA, symbols: Sequence[str]) -> dict[Any, Word]:
     return cover
 
 
-def telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
+def _telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
     """A characterisation set of a minimal automaton: words that tell any two of its states apart.
 
     From two states at least one of these words leads to acceptance in one and not in the other.
@@ -81,7 +81,7 @@ def w_method(
         extra: number of states that the network's automaton may have more.
         seed: seed of the draws.
     """
-    cover, suffixes = list(state_cover(dfa, symbols).values()), telling_apart(dfa, symbols)
+    cover, suffixes = list(state_cover(dfa, symbols).values()), _telling_apart(dfa, symbols)
     rng = np.random.default_rng(seed)
     words: dict[Word, None] = {}
     whole = True
@@ -120,7 +120,7 @@ def long_ways(dfa: DFA, symbols: Sequence[str], lengths: Sequence[int], most: in
     """Words of given lengths that lead to a state by a random way, continue with a symbol, and end
     with a word that tells states apart. Of all such combinations so many at most are drawn."""
     ways = {state: Ways(dfa, symbols, {state}) for state in sorted(dfa.states, key=str)}
-    tests = list(product(ways, symbols, telling_apart(dfa, symbols)))
+    tests = list(product(ways, symbols, _telling_apart(dfa, symbols)))
     rng = np.random.default_rng(len(tests))
     chosen = rng.permutation(len(tests))[:most]
     drawn = rng.choice(lengths, len(chosen))

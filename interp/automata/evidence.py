@@ -40,7 +40,7 @@ def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
     return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
 
 
-def integer_bits(number: int) -> float:
+def _integer_bits(number: int) -> float:
     """Bits of a universal code of the integers from 1 on (Elias 1975; Rissanen 1983).
 
     The larger the number, the more bits: log2 of it, log2 of that, as long as they are positive,
@@ -63,7 +63,7 @@ def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
     states, classes = len(dfa.states), len(symbol_classes(dfa, symbols))
     named = len(symbols) * np.log2(classes) - gammaln(classes + 1) / np.log(2)
     rows = states * classes * np.log2(states) + states - gammaln(states) / np.log(2)
-    return float(1 + integer_bits(states) + integer_bits(classes) + max(0.0, named) + rows)
+    return float(1 + _integer_bits(states) + _integer_bits(classes) + max(0.0, named) + rows)
 
 
 def rule_bits(rule: Rule, symbols: Sequence[str]) -> float:
@@ -78,7 +78,7 @@ def size_bits(size: int, counts: Sequence[int], alphabet: int) -> float:
     parts, and each count, such as the 8 of "at least 8", in the universal code.
     """
     parts = (size + 1) * np.log2(alphabet + FAMILIES)
-    return float(1 + parts + sum(integer_bits(count + 1) for count in counts))
+    return float(1 + parts + sum(_integer_bits(count + 1) for count in counts))
 
 
 @dataclass(frozen=True)

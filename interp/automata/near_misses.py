@@ -85,8 +85,8 @@ def near_misses(
     rng = np.random.default_rng([seed, 0xED17])
     rows = []
     for shorter, length in pairwise([lengths[0] // 2, *lengths]):
-        inside = members(claim, range(shorter + 1, length + 1), WORDS, rng)
-        near = edited(inside, claim.symbols, rng) if inside else set()
+        inside = _members(claim, range(shorter + 1, length + 1), WORDS, rng)
+        near = _edited(inside, claim.symbols, rng) if inside else set()
         short = [word for word in in_order(near) if 0 < len(word) <= length]
         outside = [word for word, yes in zip(short, claim(short), strict=True) if not yes]
         for kind, words in (("accepted by the rule", inside), ("one edit away", outside)):
@@ -98,7 +98,7 @@ def near_misses(
     return pd.DataFrame(rows, columns=["length", "kind", "words", "agree", "examples"])
 
 
-def members(
+def _members(
     claim: Claim, lengths: Sequence[int], count: int, rng: np.random.Generator
 ) -> list[Word]:
     """Random words that a rule accepts, in order and each once.
@@ -193,7 +193,7 @@ def _drawn(numbers: dict[tuple[Node, str], float], rng: np.random.Generator) -> 
     return list(numbers)[int(rng.choice(len(chances), p=chances / chances.sum()))]
 
 
-def edited(words: Sequence[Word], symbols: Sequence[str], rng: np.random.Generator) -> set[Word]:
+def _edited(words: Sequence[Word], symbols: Sequence[str], rng: np.random.Generator) -> set[Word]:
     """Words at one random edit: a symbol more, one less, another one, or two neighbours swapped."""
     made: set[Word] = set()
     for index in range(NEAR_MISSES):

@@ -239,7 +239,7 @@ def _trials(
         way = within(aligned(model, hook, fit, moved, rank, seed), rank)
         trials.append(("DAS", rank, [way]))
         if controls:
-            bases = [random_basis(d, rank * parts, draw) for draw in range(DRAWS)]
+            bases = [_random_basis(d, rank * parts, draw) for draw in range(DRAWS)]
             others = [_as_far(way, within(basis, rank)) for basis in bases]
             trials.append(("random subspace", rank, others))
     return trials
@@ -296,7 +296,7 @@ def within(basis: Float[Tensor, "d columns"], rank: int) -> Way:
     return way
 
 
-def random_basis(d: int, columns: int, seed: int) -> Float[Tensor, "d columns"]:
+def _random_basis(d: int, columns: int, seed: int) -> Float[Tensor, "d columns"]:
     """An orthonormal basis of a random subspace."""
     drawn = torch.randn(d, columns, generator=torch.Generator().manual_seed(seed))
     return torch.linalg.qr(drawn)[0]

@@ -136,7 +136,7 @@ def ranked(scores: Mapping[Edge, float], graph: Graph, absolute: bool = True) ->
     return np.argsort(-values, kind="stable").tolist()
 
 
-def first_edges(order: Sequence[int], sizes: Sequence[int]) -> Bool[Tensor, "size edge"]:
+def _first_edges(order: Sequence[int], sizes: Sequence[int]) -> Bool[Tensor, "size edge"]:
     """One circuit per size: the first ``size`` edges of the order; True inside."""
     place = torch.empty(len(order), dtype=torch.long)
     place[torch.tensor(order)] = torch.arange(len(order))
@@ -208,8 +208,8 @@ def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
     marked = {round(fraction * total) for fraction in FRACTIONS}
     fine = {1, 2, 4, 8, *(round(total * k / 12) for k in range(13))}
     sizes = sorted(marked | {size for size in fine if size <= total})
-    circuits = first_edges(ranked(scores, graph), sizes)
-    signed = first_edges(ranked(scores, graph, absolute=False), sorted(marked))
+    circuits = _first_edges(ranked(scores, graph), sizes)
+    signed = _first_edges(ranked(scores, graph, absolute=False), sorted(marked))
     value = bench.faithfulness(torch.cat([circuits, ~circuits, signed])).mean(axis=1)
     gains, rest, other = np.split(value, [len(sizes), 2 * len(sizes)])
     absolute = pd.DataFrame({"edges": sizes, "faithfulness": gains, "completeness": 1 - rest})
@@ -268,7 +268,7 @@ def smallest(
     reached = total
     for start in range(0, total, 16):
         some = sizes[start : start + 16]
-        enough = np.flatnonzero(good(first_edges(order, some)))
+        enough = np.flatnonzero(good(_first_edges(order, some)))
         if len(enough):
             reached = some[enough[0]]
             break

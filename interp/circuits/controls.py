@@ -22,7 +22,7 @@ TRIES = 200
 """The number of times that a set is begun again when no edge fits any more."""
 
 
-def kind(edge: Edge) -> str:
+def _kind(edge: Edge) -> str:
     """The kind of an edge's end: "q", "k", "v", "mlp" or "logits"."""
     return edge.receiver.replace(" ", ".").split(".")[-1]
 
@@ -38,7 +38,7 @@ def random_circuits(
     Raises:
         ValueError: no such set was found, as where the circuit itself is not connected.
     """
-    rng, wanted = np.random.default_rng(seed), Counter(map(kind, circuit))
+    rng, wanted = np.random.default_rng(seed), Counter(map(_kind, circuit))
     sets = [set(_grown(graph, rng, wanted)) for _ in range(draws)]
     return torch.tensor([[edge in drawn for edge in graph.edges] for drawn in sets])
 
@@ -50,7 +50,7 @@ def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]
     drawn with it, and comes right before or after it in the ranking.
     """
     rng, size = np.random.default_rng(seed), len(graph.edges)
-    every = Counter(map(kind, graph.edges))
+    every = Counter(map(_kind, graph.edges))
     grown = (_grown(graph, rng, every) for _ in range(draws))
     return [{edge: 1 - place / size for place, edge in enumerate(order)} for order in grown]
 
@@ -58,7 +58,7 @@ def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]
 def _grown(graph: Graph, rng: np.random.Generator, wanted: Counter[str]) -> list[Edge]:
     """Edges in the order in which they are drawn, until there are as many of each kind."""
     into, out = defaultdict[str, list[Edge]](list), defaultdict[str, list[Edge]](list)
-    edges = [edge for edge in graph.edges if wanted[kind(edge)]]
+    edges = [edge for edge in graph.edges if wanted[_kind(edge)]]
     for edge in edges:
         for part in parts_of(edge.receiver):
             into[part].append(edge)
@@ -76,7 +76,7 @@ def _grown(graph: Graph, rng: np.random.Generator, wanted: Counter[str]) -> list
             while on and read.isdisjoint(parts := parts_of(more[-1].receiver)):
                 if on := [edge for part in parts for edge in out[part]]:
                     more.append(on[rng.integers(len(on))])
-            kinds = Counter(map(kind, more))
+            kinds = Counter(map(_kind, more))
             if on and more[0].sender in written and kinds <= left:
                 left -= kinds
                 chosen |= dict.fromkeys(more)

@@ -99,7 +99,7 @@ def edge_effects(
         return change.double().cpu().numpy() / apart
 
     def integrated(method: Gradient, steps: int) -> Float[np.ndarray, "edge pair"]:
-        return estimate(method, midpoints(steps))
+        return estimate(method, _midpoints(steps))
 
     writes(model, clean[:1])  # raises for a model whose stream is no sum
     tables = []
@@ -156,7 +156,7 @@ def _exact(
     return torch.cat(gains).cpu().numpy()
 
 
-def midpoints(steps: int) -> Float[Tensor, " step"]:
+def _midpoints(steps: int) -> Float[Tensor, " step"]:
     """The middle of each of so many equal parts of the way from 0 to 1."""
     return (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
 

@@ -54,7 +54,7 @@ def pair_effects(bench: Bench) -> pd.DataFrame:
     return table
 
 
-def kind_of_pair(row: Mapping[str, Any]) -> str | None:
+def _kind_of_pair(row: Mapping[str, Any]) -> str | None:
     """ "redundancy", "conjunction" or "cancelling" for a row of ``pair_effects``; None for others.
 
     "redundancy" is a matter of noising, "conjunction" of denoising; both directions know
@@ -79,7 +79,7 @@ def blind_spots(choice: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         The rows of ``judged`` that are of the same kind in both tables, the largest interaction
         first, with one more column: kind ("redundancy", "conjunction" or "cancelling").
     """
-    kinds = [[kind_of_pair(row) for row in table.to_dict("records")] for table in (choice, judged)]
+    kinds = [[_kind_of_pair(row) for row in table.to_dict("records")] for table in (choice, judged)]
     same = [one if one == other else None for one, other in zip(*kinds, strict=True)]
     rows = judged.assign(kind=same)
     return rows[rows["kind"].notna()].sort_values(

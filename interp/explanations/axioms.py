@@ -16,7 +16,7 @@ from jaxtyping import Float
 from interp.explanations.games import Game
 
 
-def raised(game: Game, seed: int, times: int = 4) -> Game:
+def _raised(game: Game, seed: int, times: int = 4) -> Game:
     """Many games in one: the game itself is output 0; in each other output one position is raised.
 
     Each position is raised ``times`` times in a row, in one coalition each time, by the spread of
@@ -51,7 +51,7 @@ def consistency(
     Returns:
         1 if the axiom held every time; NaN if the game is constant.
     """
-    play = raised(game, seed)
+    play = _raised(game, seed)
     if not play.values()[:, 0].std() > 1e-9:
         return float("nan")
     values = explain(play)

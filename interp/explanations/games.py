@@ -32,7 +32,7 @@ SCALES = ("probability", "log odds")
 EXACT_LIMIT = 12  # 2^12 coalitions
 
 
-def itself(scores: Float[np.ndarray, "*words"]) -> Float[np.ndarray, "*words"]:
+def _itself(scores: Float[np.ndarray, "*words"]) -> Float[np.ndarray, "*words"]:
     """The link of a game whose score is explained as it is."""
     return scores
 
@@ -57,7 +57,7 @@ class Game:
     score: Score
     word: Int[np.ndarray, " time"]
     replacements: Int[np.ndarray, "draws time"]
-    link: Link = itself
+    link: Link = _itself
     calls: int = 0
     _values: Float[np.ndarray, "subset *outputs"] | None = field(default=None, repr=False)
 

@@ -264,7 +264,7 @@ def by_hiding(
     return scores
 
 
-def any_order(game: Game) -> dict[str, float]:
+def _any_order(game: Game) -> dict[str, float]:
     """The scores of a random order under ``by_hiding``, on average.
 
     All are NaN if the game does not remember the values of all coalitions.
@@ -319,7 +319,7 @@ def agreement(
     missing = np.full(len(values), np.nan)
     scores["error"] = missing if exact is None else np.abs(values - exact).mean(axis=1)
     table = pd.DataFrame(scores | by_hiding(speaks, game, seed))
-    nothing = chance(size, truth.rationales or ()) | any_order(game)
+    nothing = chance(size, truth.rationales or ()) | _any_order(game)
     nothing |= {name: 0.0 for name in COSINES if table[name].notna().any()}
     return pd.concat([table, pd.DataFrame([nothing])], ignore_index=True)
 

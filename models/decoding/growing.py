@@ -41,7 +41,7 @@ class Growing(ABC):
         self.tokens = torch.cat([self.tokens[parents], token[:, None]], dim=1)
 
 
-class Anew(Growing):
+class _Anew(Growing):
     """Reads every word from its beginning each time; for models that keep nothing."""
 
     @torch.no_grad()
@@ -52,7 +52,7 @@ class Anew(Growing):
         return logits[:, -1]
 
 
-class Remembering(Growing):
+class _Remembering(Growing):
     """Keeps the keys and values of all earlier positions (a key-value cache)."""
 
     def __init__(
@@ -84,5 +84,5 @@ def growing(model: LanguageModel, tokens: Int[Tensor, "rows pos"], longest: int)
         UserError: the model is an encoder, or its positions do not reach so far.
     """
     if isinstance(model, IncrementalTransformer) and not model.config.sees_ahead:
-        return Remembering(model, tokens, longest)
-    return Anew(model, tokens)
+        return _Remembering(model, tokens, longest)
+    return _Anew(model, tokens)

@@ -38,7 +38,7 @@ MOST_WORDS = 2000
 """The most different words: a model weighs every word at every position."""
 
 
-class Lines(NamedTuple):
+class _Lines(NamedTuple):
     """Labelled lines of a file.
 
     Attributes:
@@ -50,7 +50,7 @@ class Lines(NamedTuple):
     shape: str
 
 
-def read_lines(path: Path, longest: int = 10_000) -> Lines:
+def read_lines(path: Path, longest: int = 10_000) -> _Lines:
     """The labels and words of a file of lines ``label <tab> words``, or of one of ``line_shapes``.
 
     A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
@@ -70,7 +70,7 @@ def read_lines(path: Path, longest: int = 10_000) -> Lines:
         labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest)
     else:
         labels, words = _cells(cells, path, ("label", "words"), longest)
-    return Lines(labels, words, "; ".join(filter(None, (shape, encoding))))
+    return _Lines(labels, words, "; ".join(filter(None, (shape, encoding))))
 
 
 def read_columns(

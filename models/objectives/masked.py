@@ -88,7 +88,7 @@ class HiddenSymbols(NextToken):
             some = words.lengths > 0
             ids[rows[some], at[some]] = MASK_ID
             weight[rows[some], at[some] + 1, FIRST_SYMBOL_ID:] = True
-            target[rows[some], at[some] + 1] = fitting(language, words, at)[some]
+            target[rows[some], at[some] + 1] = _fitting(language, words, at)[some]
         return Batch.of(Words(ids, words.lengths), target, weight)
 
     def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
@@ -115,7 +115,7 @@ class HiddenSymbols(NextToken):
 
     def true_tokens(self, language: Language, word: Word, at: int) -> frozenset[str]:
         """The symbols that may stand in the place of a symbol, given all others."""
-        fits = fitting(language, language.vocabulary.words([word]), np.array([at - 1]))[0]
+        fits = _fitting(language, language.vocabulary.words([word]), np.array([at - 1]))[0]
         return frozenset(language.vocabulary.decode(np.flatnonzero(fits)))
 
     def taught_after(self, word: Sequence[str]) -> range:
@@ -153,7 +153,7 @@ def _coded(
     return np.where(picks, size + true * size + shown, true)
 
 
-def fitting(
+def _fitting(
     language: Language, words: Words, at: Int[np.ndarray, " batch"]
 ) -> Bool[np.ndarray, "batch d_vocab"]:
     """The tokens that make a word of the language at one place of each word."""

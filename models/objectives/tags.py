@@ -50,7 +50,7 @@ class Tags(NextToken):
         Raises:
             UserError: the language has no pairs, or a target is not as long as its source.
         """
-        tagged = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
+        tagged = _Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
         if not tagged.fits.all():
             raise UserError(
                 f"{language.name} has pairs whose target is not as long as the source, so it is "
@@ -60,20 +60,20 @@ class Tags(NextToken):
 
     def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:
         """The tags that are written, of all pairs whose target is as long as the source."""
-        tagged = Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
+        tagged = _Tagged.of(torch.as_tensor(words.tokens), language.vocabulary.border())
         return tagged.batch(len(language.vocabulary))
 
     def read(
         self, tokens: Int[Tensor, "batch pos"], vocabulary: Vocabulary, forward: Forward
     ) -> Float[Tensor, "batch pos d_vocab"]:
         """The logits of sources alone; 0 but at their symbols."""
-        pairs = Tagged.of(tokens, vocabulary.border())
+        pairs = _Tagged.of(tokens, vocabulary.border())
         return forward(pairs.sources_alone).masked_fill(~pairs.source[..., None], 0.0)
 
     def margins(self, made: Outcome) -> Float[Tensor, "*batch"]:
         """The least lead of a written tag over all others, as a difference of logits; -inf for what
         is no pair of equal halves."""
-        pairs, logits = Tagged.of(made.tokens, made.vocabulary.border()), made.logits
+        pairs, logits = _Tagged.of(made.tokens, made.vocabulary.border()), made.logits
         tags = pairs.tags[..., None]
         scores = logits.gather(-1, tags)
         lead = scores - logits.scatter(-1, tags, -torch.inf).amax(dim=-1, keepdim=True)
@@ -114,7 +114,7 @@ class Tags(NextToken):
 
 
 @dataclass(frozen=True)
-class Tagged:
+class _Tagged:
     """Pairs as sources and their tags.
 
     Attributes:
@@ -130,7 +130,7 @@ class Tagged:
     fits: Bool[Tensor, "*batch"]
 
     @classmethod
-    def of(cls, tokens: Int[Tensor, "*batch pos"], border: int) -> Tagged:
+    def of(cls, tokens: Int[Tensor, "*batch pos"], border: int) -> _Tagged:
         """
         Args:
             border: the id of the border.

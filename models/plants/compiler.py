@@ -84,7 +84,7 @@ class Plan:
         return frozenset(_edges(self.program, self.places))
 
 
-def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
+def _plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
     """The plan that makes each variable as early as what it reads allows.
 
     Args:
@@ -169,7 +169,7 @@ def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) 
         spare: dimensions of the stream that no variable has.
         units: hidden units more than the program needs in any layer.
     """
-    planned = plan(program)
+    planned = _plan(program)
     per_layer = [sum(layer == i for layer, _ in planned.heads) for i in range(planned.layers)]
     selects = [v for v in program.variables if isinstance(v, Select)]
     widths = [1 + (0 if v.keys is None else v.keys.size) for v in selects]
@@ -208,10 +208,10 @@ def compiled(
 
     Args:
         config: at least as large as ``config_of(program)``, which is the default.
-        seed: as in ``plan``.
+        seed: as in ``_plan``.
     """
     config = config or config_of(program)
-    planned = plan(program, config.n_heads, seed)
+    planned = _plan(program, config.n_heads, seed)
     model = HookedTransformer(config, program.vocabulary).eval()
     for parameter in model.parameters():
         parameter.zero_()

@@ -90,7 +90,7 @@ def plant(
     program = PROGRAMS[name]()
     if dials.copies != "one":
         program = twice(program, dials.copies)
-    words = AllWords.of(program)
+    words = _AllWords.of(program)
     tries = [(weaker, draw) for weaker in dials.weaker() for draw in range(DRAWS)]
     for number, (weaker, draw) in enumerate(tries):
         progress(number, len(tries), "drawing, until all verdicts are right")
@@ -134,7 +134,7 @@ def _features(
 
 
 @dataclass(frozen=True)
-class AllWords:
+class _AllWords:
     """All words that a program is for, with the truth.
 
     Attributes:
@@ -148,7 +148,7 @@ class AllWords:
     at: int
 
     @classmethod
-    def of(cls, program: Program) -> AllWords:
+    def of(cls, program: Program) -> _AllWords:
         member, ids = BOUNDED[program.name].member, program.vocabulary.ids
         words: list[list[tuple[str, ...]]] = [[] for _ in range(program.longest)]
         for word in program.words():

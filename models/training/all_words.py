@@ -26,7 +26,7 @@ MOST_WORDS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Judged:
+class _Judged:
     """Words of one length, and what a model says of them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Judged:
     verdicts: Bool[np.ndarray, " words"]
 
 
-def how_many(symbols: int, longest: int) -> int:
+def _how_many(symbols: int, longest: int) -> int:
     """The number of words of 1 to ``longest`` symbols."""
     return longest if symbols == 1 else symbols * (symbols**longest - 1) // (symbols - 1)
 
@@ -66,7 +66,7 @@ def check_count(symbols: int, longest: int) -> None:
         )
 
 
-def judge_all(model: LanguageModel, language: Language, longest: int) -> Iterator[Judged]:
+def _judge_all(model: LanguageModel, language: Language, longest: int) -> Iterator[_Judged]:
     """Judges every word of 1 to ``longest`` symbols, some thousand words at a time.
 
     A causal model reads only the words of the largest length: the verdict on a shorter word is
@@ -96,12 +96,12 @@ def _blocks(symbols: int, length: int) -> Iterator[Words]:
 
 
 @torch.no_grad()
-def _judged(model: LanguageModel, language: Language, words: Words) -> Judged:
+def _judged(model: LanguageModel, language: Language, words: Words) -> _Judged:
     logits = model(torch.as_tensor(words.tokens, device=model.device))
-    return Judged(words, language.labels(words), verdicts(model, logits, words))
+    return _Judged(words, language.labels(words), verdicts(model, logits, words))
 
 
-def _prefixes(model: LanguageModel, language: Language, words: Words) -> Iterator[Judged]:
+def _prefixes(model: LanguageModel, language: Language, words: Words) -> Iterator[_Judged]:
     """The words of a block and their prefixes, but for those that an earlier block has."""
     labels = language.allowed(words)[..., END_ID]
     tokens = torch.as_tensor(words.tokens, device=model.device)
@@ -115,7 +115,7 @@ def _prefixes(model: LanguageModel, language: Language, words: Words) -> Iterato
         if length == 0 or not len(first):
             continue
         prefixes = Words(words.ids[first, :length], np.full(len(first), length))
-        yield Judged(prefixes, labels[first, length], answers.cpu().numpy())
+        yield _Judged(prefixes, labels[first, length], answers.cpu().numpy())
 
 
 def _verdicts_on_prefixes(
@@ -155,10 +155,10 @@ def count_all(
     """
     if not longest:
         return None
-    words_in_all = how_many(len(language.vocabulary.symbols), longest)
+    words_in_all = _how_many(len(language.vocabulary.symbols), longest)
     counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     examples: dict[str, list[str]] = {kind: [] for kind in WRONG}
-    judged = [judge_all(m, language, longest) for m in models.values()]
+    judged = [_judge_all(m, language, longest) for m in models.values()]
     done = 0
     for blocks in zip(*judged, strict=True):
         words, labels = blocks[0].words, blocks[0].labels

@@ -36,7 +36,7 @@ DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
 
 
 @dataclass(frozen=True)
-class Group:
+class _Group:
     """Words of one step that are read together.
 
     Attributes:
@@ -49,7 +49,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Step:
+class _Step:
     """The words and answers of one step.
 
     Attributes:
@@ -57,7 +57,7 @@ class Step:
         answers: the number of answers that the teacher gives; the loss is the mean over them.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[_Group, ...]
     answers: float
 
 
@@ -89,7 +89,7 @@ def drawn_lines(config: TrainConfig, lines: int, chunk: int) -> tuple[np.ndarray
     return rng.integers(lines, size=count), rng.integers(config.max_offset + 1, size=count)
 
 
-def prepared(config: TrainConfig, language: Language, words: Words, chunk: int) -> Words:
+def _prepared(config: TrainConfig, language: Language, words: Words, chunk: int) -> Words:
     """The words of ``draw`` as the objective takes them."""
     rng = np.random.default_rng([config.seed, PREPARED, chunk])
     return objective(config.objective).prepared(words, language.vocabulary, rng)
@@ -116,32 +116,32 @@ def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, c
 
 
 class Batches:
-    """The steps of a run: ``batches[number]`` is a ``Step``."""
+    """The steps of a run: ``batches[number]`` is a ``_Step``."""
 
     def __init__(self, config: TrainConfig, language: Language, device: torch.device) -> None:
         self.config, self.language, self.device = config, language, device
-        self._chunk, self._steps = -1, list[Step]()
+        self._chunk, self._steps = -1, list[_Step]()
 
-    def __getitem__(self, step: int) -> Step:
+    def __getitem__(self, step: int) -> _Step:
         chunk, index = divmod(step, steps_at_once(self.config))
         if chunk != self._chunk:
             self._steps, self._chunk = list(self._prepared(chunk)), chunk
         return self._steps[index]
 
-    def _prepared(self, chunk: int) -> Iterator[Step]:
+    def _prepared(self, chunk: int) -> Iterator[_Step]:
         config, steps = self.config, steps_at_once(self.config)
         words, offsets, step = self._drawn(chunk)
-        words = prepared(config, self.language, words, chunk)
+        words = _prepared(config, self.language, words, chunk)
         # One row per word that is distinct within its step, ordered by step.
-        rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
+        rows, times = _distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
         drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
         taught = objective(config.objective)
         if taught.alike_in_prefixes and not config.model.sees_ahead:
-            rows, drawn = with_beginnings(rows, times)
+            rows, drawn = _with_beginnings(rows, times)
         step, offsets, ids, lengths = rows[:, 0], rows[:, 1], rows[:, 2:-1], rows[:, -1]
-        parts: list[list[Group]] = [[] for _ in range(steps)]
+        parts: list[list[_Group]] = [[] for _ in range(steps)]
         answers = np.zeros(steps)
-        for shortest, longest in bands(lengths, steps * self._overhead):
+        for shortest, longest in _bands(lengths, steps * self._overhead):
             inside = np.flatnonzero((lengths > shortest) & (lengths <= longest))
             some = Words(ids[inside, :longest], lengths[inside])
             batch = taught.batch(self.language, some, config.model.readout)
@@ -154,9 +154,9 @@ class Batches:
             for number, (a, b) in enumerate(pairwise(starts)):
                 if a < b:
                     part = Batch(batch.tokens[a:b], batch.target[a:b], batch.weight[a:b])
-                    parts[number].append(Group(part, shifted[a:b] if config.max_offset else None))
+                    parts[number].append(_Group(part, shifted[a:b] if config.max_offset else None))
         for groups, total in zip(parts, answers, strict=True):
-            yield Step(tuple(groups), float(total))
+            yield _Step(tuple(groups), float(total))
 
     def _drawn(self, chunk: int) -> tuple[Words, np.ndarray, np.ndarray]:
         """The words of a chunk, and the offset and the step of each, [words]."""
@@ -176,7 +176,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class JointStep:
+class _JointStep:
     """The words and answers of one step of many models.
 
     Attributes:
@@ -197,7 +197,7 @@ def joint_steps(
     device: torch.device,
     first: int,
     workers: int = 0,
-) -> Iterator[JointStep]:
+) -> Iterator[_JointStep]:
     """The steps of runs that differ in their seed alone, from ``first`` to the last.
 
     Each run reads the words that it would read alone. A step is one padded batch, because on a GPU
@@ -230,7 +230,7 @@ def joint_steps(
         answers = table.weight.sum(dim=(1, 2))[rows].unflatten(1, (len(configs), -1)).sum(dim=2)
         for step in range(skipped, together):
             words = rows[step]
-            yield JointStep(
+            yield _JointStep(
                 Batch(table.tokens[words], table.target[words], table.weight[words]),
                 offsets[step] if placed else None,
                 answers[step],
@@ -262,7 +262,7 @@ class _JointChunks(Dataset[_JointChunk]):
     def __getitem__(self, chunk: int) -> _JointChunk:
         config, language = self.configs[0], self.language
         drawn = [
-            (prepared(variant, language, words, chunk), offsets)
+            (_prepared(variant, language, words, chunk), offsets)
             for variant in self.configs
             for words, offsets in [draw(variant, language, chunk)]
         ]
@@ -270,7 +270,7 @@ class _JointChunks(Dataset[_JointChunk]):
         ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
         for block, (words, _) in zip(ids, drawn, strict=True):
             block[:, : words.ids.shape[1]] = words.ids
-        ids, rows = numbered(ids.reshape(-1, width))
+        ids, rows = _numbered(ids.reshape(-1, width))
         words = Words(ids, (ids != END_ID).sum(axis=1))
         batch = objective(config.objective).batch(language, words, config.model.readout)
         return _JointChunk(
@@ -292,7 +292,7 @@ def _as_it_is(chunk: Any) -> Any:
     return chunk
 
 
-def numbered(
+def _numbered(
     rows: Int[np.ndarray, "rows columns"],
 ) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " rows"]]:
     """The distinct rows in the order in which they first occur; and for every row its number."""
@@ -303,7 +303,7 @@ def numbered(
     return table, np.array(which)
 
 
-def distinct(
+def _distinct(
     rows: Int[np.ndarray, "rows columns"],
 ) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " distinct"]]:
     """The distinct rows in ascending order, and how often each occurs; no number is negative.
@@ -315,7 +315,7 @@ def distinct(
     return records.view(">u4").reshape(len(records), -1).astype(np.int64), times
 
 
-def with_beginnings(
+def _with_beginnings(
     rows: Int[np.ndarray, "rows columns"], times: Int[np.ndarray, " rows"]
 ) -> tuple[Int[np.ndarray, "read columns"], Int[np.ndarray, "read pos"]]:
     """Leaves out each word that is the beginning of another word of its step and offset.
@@ -340,7 +340,7 @@ def with_beginnings(
     return rows[read], ends[:, ::-1].cumsum(axis=1)[:, ::-1]
 
 
-def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:
+def _bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:
     """Cuts the word lengths into bands (shortest, longest] so that the total cost is smallest.
 
     A band costs ``overhead``, and longest + 1 tokens for each of its words. The best cut is found

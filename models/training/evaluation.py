@@ -57,7 +57,7 @@ class LengthScore:
     fresh_recognition: float | None = None
 
 
-def margins(
+def _margins(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Float[Tensor, " batch"]:
     """The margin by which the model says that each word is in the language; below 0 it says no."""
@@ -69,7 +69,7 @@ def verdicts(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Bool[np.ndarray, " batch"]:
     """True where the model says that the word is in the language."""
-    return (margins(model, logits, words) > 0).cpu().numpy()
+    return (_margins(model, logits, words) > 0).cpu().numpy()
 
 
 @torch.no_grad()
@@ -285,7 +285,7 @@ def probabilities(model: LanguageModel, words: Words) -> Float[np.ndarray, " bat
     _, first, where = np.unique(words.ids, axis=0, return_index=True, return_inverse=True)
     once = words[first]
     logits = model(torch.as_tensor(once.tokens, device=model.device))
-    return margins(model, logits, once).sigmoid().double().cpu().numpy()[where]
+    return _margins(model, logits, once).sigmoid().double().cpu().numpy()[where]
 
 
 @torch.no_grad()

@@ -207,7 +207,7 @@ class Stack:
         losses.sum().backward()  # no run's loss depends on another's weights
         for group in self._optimizer.param_groups:
             group["lr"] = first.learning_rate(first.step)
-        clip_rows(self.weights, first.config.clip)
+        _clip_rows(self.weights, first.config.clip)
         self._optimizer.step()
         if first.config.model.counting.centred:
             centre(weights["embed.weight"].detach())
@@ -235,7 +235,7 @@ def _moment(trainer: Trainer, parameter: nn.Parameter, key: str) -> Tensor:
     return trainer.moments[parameter].get(key, torch.zeros_like(parameter, requires_grad=False))
 
 
-def clip_rows(parameter: nn.Parameter, largest: float) -> None:
+def _clip_rows(parameter: nn.Parameter, largest: float) -> None:
     """Clips the gradient of every row by the row's own norm, like ``clip_grad_norm_``."""
     assert parameter.grad is not None
     norms = parameter.grad.norm(dim=1, keepdim=True)

@@ -41,21 +41,21 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
     return Sample.concatenate(drawn, Sample(language.draw(rng, positive, labels), labels))
 
 
-def selection_sample(language: Language, config: TrainConfig) -> Sample | None:
+def _selection_sample(language: Language, config: TrainConfig) -> Sample | None:
     """Words beyond the training window, by which the weights are chosen; None if nobody asked."""
     rng = np.random.default_rng([config.seed, SELECTION])
     lengths = selection_lengths(language, config)
     return language.sample(rng, SELECTION_WORDS, lengths, split="validation") if lengths else None
 
 
-def checkpoint_steps(last: int) -> set[int]:
+def _checkpoint_steps(last: int) -> set[int]:
     """0, 1, 2, 5, 10, 20, 50, ... up to ``last``, and ``last``."""
     spaced = (m * 10**e for e in range(len(str(last))) for m in (1, 2, 5))
     return {0, last, *(s for s in spaced if s < last)}
 
 
-def best_of(evaluated: Sequence[Evaluation]) -> Evaluation | None:
-    """The latest of the evaluations with the largest share of ``selection_sample``; None where no
+def _best_of(evaluated: Sequence[Evaluation]) -> Evaluation | None:
+    """The latest of the evaluations with the largest share of ``_selection_sample``; None where no
     evaluation has one."""
     scored = (line for line in reversed(evaluated) if "selection" in line)
     return max(scored, key=lambda line: line["selection"], default=None)
@@ -87,9 +87,9 @@ class RunWriter:
         write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._started = time.monotonic() - (lines[-1]["seconds"] if lines else 0.0)
         self._validation = validation_sample(run.language, run.config)
-        self._selection = selection_sample(run.language, run.config)
-        self._selected = best_of(lines)
-        self._planned = checkpoint_steps(run.config.steps)
+        self._selection = _selection_sample(run.language, run.config)
+        self._selected = _best_of(lines)
+        self._planned = _checkpoint_steps(run.config.steps)
         self.losses: list[float] = []
         run.update(status="training", device=str(trainer.model.device))
         run.forget_checkpoints(trainer.step)  # on a full disk they stay: all above is written first
@@ -174,4 +174,4 @@ class RunWriter:
             line["selection"] = selection
         append_bytes(run.path / METRICS, f"{json.dumps(line, allow_nan=False)}\n".encode())
         self.losses = []
-        self._selected = best_of([x for x in (self._selected, line) if x is not None])
+        self._selected = _best_of([x for x in (self._selected, line) if x is not None])

@@ -27,7 +27,7 @@ def check_reach(length: int, shift: int, n_ctx: int) -> None:
         )
 
 
-def frequencies(
+def _frequencies(
     width: int, base: float = BASE, device: torch.device | None = None
 ) -> Float[Tensor, " half"]:
     """base^(-2i / width) for i = 0 .. width/2 - 1, in radians per position.
@@ -44,7 +44,7 @@ def sinusoidal(
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*any width"]:
     """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
-    angles = position[..., None].double() * frequencies(width, base, position.device)
+    angles = position[..., None].double() * _frequencies(width, base, position.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)
 
 
@@ -77,7 +77,7 @@ def rotations(
     Dimension i is paired with i + width/2, as in LLaMA and GPT-NeoX.
     """
     place = torch.arange(positions, dtype=torch.float64, device=device)
-    angles = place[:, None] * frequencies(width, base, device)
+    angles = place[:, None] * _frequencies(width, base, device)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
     return angles.cos().to(dtype), angles.sin().to(dtype)
 

@@ -20,8 +20,8 @@ from analyses.options.behaviour import Accuracy
 from analyses.questions.behaviour import accuracy
 from analyses.questions.behaviour.accuracy import (
     QUESTION,
+    _chosen_lengths,
     analyse,
-    chosen_lengths,
     every_word,
     exact_to,
     leaning,
@@ -163,8 +163,8 @@ def test_how_long_all_words_are(run: Run) -> None:
         (Accuracy(max_n=2, all_words=7), 7),
         (Accuracy(max_n=2, all_words=0), 0),
     ):
-        tested = max(accuracy.chosen_lengths(run, options))
-        assert accuracy.reach_of_all_words(run, options, tested) == longest
+        tested = max(accuracy._chosen_lengths(run, options))
+        assert accuracy._reach_of_all_words(run, options, tested) == longest
     left_out = fresh_answer(run, QUESTION, Accuracy(max_n=1, all_words=0))
     assert left_out.findings["all_words"] is None
     assert every_word(left_out) is None
@@ -260,7 +260,7 @@ def test_the_constant_answer_is_that_of_the_words_that_were_asked() -> None:
 def test_a_length_of_several_sizes_is_asked_once(tmp_path: Path) -> None:
     config = tiny_config(language="halting", max_n=8)
     run = Run.create(tmp_path / "halting", config)
-    lengths = list(chosen_lengths(run, Accuracy()))
+    lengths = list(_chosen_lengths(run, Accuracy()))
     assert lengths == sorted(set(lengths))
     assert len(lengths) < 16
 

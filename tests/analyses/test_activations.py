@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from analyses import activations as kept
-from analyses.activations import bound, kept_activations
+from analyses.activations import _bound, kept_activations
 from interp.model import activations
 from models.errors import UserError
 from models.transformer.model import HookedTransformer
@@ -111,4 +111,4 @@ def test_a_bound_that_is_no_number_is_told(given: str, monkeypatch: pytest.Monke
     with pytest.raises(
         UserError, match=r"^STRUCTURE_LAB_CACHE_BYTES is '[^\n]*: write a whole num"
     ):
-        bound()
+        _bound()

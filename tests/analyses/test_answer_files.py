@@ -224,7 +224,7 @@ def test_nothing_but_words_for_readers_is_left_out_of_the_hash() -> None:
     assert len(files) > 300
     for file in files:
         text = file.read_text()
-        left = ast.parse(source.without_words(text))
+        left = ast.parse(source._without_words(text))
         assert ast.dump(left) == emptied(ast.parse(text)), file
 
 

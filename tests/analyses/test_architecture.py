@@ -360,7 +360,7 @@ def test_a_kernel_that_is_none() -> None:
 
 
 def test_the_kernels_that_are_drawn_are_the_kernels() -> None:
-    table = kernels.shapes(width=2.0)
+    table = kernels._shapes(width=2.0)
     for kernel, form in FORMS.items():
         rows = table[table["kernel"] == kernel]
         expected = [form(abs(d) / 2) for d in rows["distance"]]

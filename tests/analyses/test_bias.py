@@ -15,7 +15,7 @@ from analyses.command_line.app import main
 from analyses.options.behaviour import Bias
 from analyses.options.shipped import find
 from analyses.questions.behaviour import bias as of_rules
-from analyses.questions.behaviour.bias import QUESTION, bias
+from analyses.questions.behaviour.bias import QUESTION, _bias
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import plan
 from interp.statistics import wilson
@@ -56,7 +56,7 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
         return said == sample.labels, said == sample.labels
 
     monkeypatch.setattr(of_rules, "right_words", right)
-    table = bias(runs[0], Bias(words=1000))
+    table = _bias(runs[0], Bias(words=1000))
     assert table["model"].tolist() == ["trained", "untrained"]
     for row in table.to_dict("records"):
         assert row["by_rule"] == pytest.approx(by_rule, abs=0.06)
@@ -90,7 +90,7 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
 
 def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
     """The share of each label alone, by the network's own verdicts on the same words."""
-    table = bias(runs[3], Bias(words=300, seed=4))
+    table = _bias(runs[3], Bias(words=300, seed=4))
     known, model = runs[3].language, runs[3].model()
     assert isinstance(known, AmbiguousLanguage)
     rng = np.random.default_rng([of_rules.ANALYSIS_SEED, 4])
@@ -106,7 +106,7 @@ def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
 
 
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(runs: list[Run]) -> None:
-    table = bias(runs[0], Bias(words=100)).set_index("model")
+    table = _bias(runs[0], Bias(words=100)).set_index("model")
     compared = QUESTION.headline(Answer(table.reset_index())).set_index(["variable", "of"])["value"]
     assert len(compared) == 4
     for model in ("trained", "untrained"):

@@ -22,11 +22,11 @@ from analyses.questions.parts.ablation import (
     QUESTION,
     RANDOM,
     Removal,
-    balanced,
+    _balanced,
+    _removal_of,
+    _right_without,
     edges_of,
     parts_of,
-    removal_of,
-    right_without,
     said_without,
 )
 from analyses.words import WordTensors
@@ -58,7 +58,7 @@ def test_nothing_away_is_the_model_as_it_is(trained: Run) -> None:
     said = said_without(trained.model(), trained, Removal([]), WORD)
     by = {name: rows["probability"].tolist() for name, rows in said.groupby("run")}
     assert by[AS_IT_IS] == by[BROKEN]
-    table = right_without(trained.model(), trained, Removal([]))
+    table = _right_without(trained.model(), trained, Removal([]))
     assert table["of"].tolist() == [AS_IT_IS] * 2 + [BROKEN] * 2  # nothing to compare it with
     assert (table["lost"] == 0).all()
 
@@ -153,17 +153,17 @@ def test_where_the_stream_is_no_sum_there_are_no_edges(tmp_path: Path) -> None:
     train(run, "cpu")
     assert edges_of(run.model(), run) == []
     with pytest.raises(UserError, match="unknown head, MLP or edge"):
-        removal_of(run.model(), run, ["embed -> logits"], "mean")
+        _removal_of(run.model(), run, ["embed -> logits"], "mean")
 
 
 def test_random_sets_are_of_the_same_kinds(trained: Run) -> None:
     there = parts_of(trained.model())
-    one = right_without(trained.model(), trained, Removal(["embed -> L1H0.q"]))
+    one = _right_without(trained.model(), trained, Removal(["embed -> L1H0.q"]))
     drawn = set(one[one["of"] == RANDOM]["parts"])
     assert len(drawn) == broken.DRAWS
     assert drawn < set(edges_of(trained.model(), trained)) - {"embed -> L1H0.q"}
     away = ["L0H1", "L1H0", "L0 mlp"]
-    table = right_without(trained.model(), trained, Removal(away))
+    table = _right_without(trained.model(), trained, Removal(away))
     sets = [set(parts.split(" + ")) for parts in table[table["of"] == RANDOM]["parts"].unique()]
     heads = [part for part in there if "H" in part]
     every = [{*pair, mlp} for pair in combinations(heads, 2) for mlp in ("L0 mlp", "L1 mlp")]
@@ -175,8 +175,8 @@ def test_random_sets_are_of_the_same_kinds(trained: Run) -> None:
 
 def test_what_is_lost_is_counted_word_by_word(trained: Run) -> None:
     """Members and others count half each, however many there are."""
-    table = right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
-    shares = balanced(table).set_index(["of", "parts"])["right"]
+    table = _right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
+    shares = _balanced(table).set_index(["of", "parts"])["right"]
     for (of, parts), own in table.groupby(["of", "parts"]):
         (lost,) = own["lost"].unique()
         assert lost == pytest.approx(shares[AS_IT_IS, ""] - shares[of, parts])
@@ -185,7 +185,7 @@ def test_what_is_lost_is_counted_word_by_word(trained: Run) -> None:
 
 def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:
     with pytest.raises(UserError, match="unknown head, MLP or edge 'L9H9': choose one of L0H0"):
-        removal_of(trained.model(), trained, ["L9H9"], "mean")
+        _removal_of(trained.model(), trained, ["L9H9"], "mean")
 
 
 def test_a_network_without_heads_is_refused(tmp_path: Path) -> None:
@@ -199,18 +199,18 @@ def test_a_network_without_heads_is_refused(tmp_path: Path) -> None:
 def test_the_command_and_the_page_say_the_same(
     trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
+    table = _right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
     command = ["analyse", str(trained.path), "ablation"]
     assert main(command) == 2
     assert "nothing is taken away: name it" in capsys.readouterr().err
     assert main([*command, "--off", "L0H1", "--ablation", "zero"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     compared = QUESTION.headline(Answer(table)).set_index("of")["value"]
-    assert compared[BROKEN] == balanced(table).set_index("of").loc[BROKEN, "right"]
-    assert compared[RANDOM] == balanced(table).set_index("of").loc[RANDOM, "right"].mean()
+    assert compared[BROKEN] == _balanced(table).set_index("of").loc[BROKEN, "right"]
+    assert compared[RANDOM] == _balanced(table).set_index("of").loc[RANDOM, "right"].mean()
     found = fresh_answer(trained, broken.QUESTION, Options(("L0H1",), "zero"))
     assert " ".join(found.sentence.split()) in printed
-    assert len(balanced(table)) == printed.count("random parts ") + 2
+    assert len(_balanced(table)) == printed.count("random parts ") + 2
     monkeypatch.setattr(sys, "argv", ["app.py", str(trained.path.parent)])
     script = 'from dashboard.pages import pages\npages()["break"].draw()'
     page = AppTest.from_string(script, default_timeout=60)

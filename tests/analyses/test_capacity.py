@@ -15,20 +15,20 @@ from analyses.answers import Answer
 from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
-    bands,
+    _bands,
+    _ordered,
     cells,
     curves,
     factors,
     length_chart,
-    ordered,
     settings_of,
     two_factors,
 )
 from analyses.options.shipped import find
 from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.capacity import (
-    accuracy,
-    by_run,
+    _accuracy,
+    _by_run,
     capacity_map,
     chart,
     findings,
@@ -106,10 +106,10 @@ def test_a_gap_ends_what_is_held() -> None:
     """Right again after a mistake does not count; nor does a mistake beyond the window."""
     table = run_rows("an", 0, {LAYERS: 1, WIDTH: 4}, LAST)
     table.loc[table["length"] == 4, "exact"] = 0.9
-    (row,) = by_run(table, BY).to_dict("records")
+    (row,) = _by_run(table, BY).to_dict("records")
     assert (row["learned"], row["holds"], row["tested"]) == (True, 1.5, 3.0)
     table.loc[table["length"] == 2, "exact"] = 0.9
-    (row,) = by_run(table.iloc[::-1], BY).to_dict("records")  # in any order
+    (row,) = _by_run(table.iloc[::-1], BY).to_dict("records")  # in any order
     assert (row["learned"], row["holds"]) == (False, 0.5)
 
 
@@ -130,13 +130,13 @@ def test_right_is_exact_and_no_other_word_accepted(
     exact: float | None, members: float | None, others: float | None, expected: float
 ) -> None:
     row = pd.DataFrame({"exact": [exact], "members": [members], "others": [others]})
-    assert accuracy(row.astype("Float64")).tolist() == [expected]
+    assert _accuracy(row.astype("Float64")).tolist() == [expected]
 
 
 def test_who_accepts_longer_words_that_are_none_does_not_hold_there() -> None:
     table = run_rows("an", 0, {LAYERS: 1, WIDTH: 4}, LAST)
     table.loc[table["length"] == 5, "others"] = 0.75
-    (row,) = by_run(table, BY).to_dict("records")
+    (row,) = _by_run(table, BY).to_dict("records")
     assert (row["learned"], row["holds"]) == (True, 2.0)
 
 
@@ -249,7 +249,7 @@ def test_the_figure_frames_the_smallest_size_and_colours_its_seeds() -> None:
 
 def keep(out: Path, result: Answer) -> None:
     """As `lab sweep` does."""
-    sweep.keep(out, result)
+    sweep._keep(out, result)
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ def test_curves_are_the_measure_and_bands_its_mean_over_seeds(measure: str) -> N
         assert row["right"] == pytest.approx(np.nanmean(halves))
     defined = {1, 2, 4, 5, 6} | ({3} if measure in ("recognition", "others") else set())
     assert set(seeds["length"]) == defined
-    means = bands(seeds)
+    means = _bands(seeds)
     assert len(means) == len(seeds) / 3
     for row in means.to_dict("records"):
         same = seeds[(seeds["language"] == row["language"]) & (seeds["length"] == row["length"])]
@@ -336,7 +336,7 @@ def test_curves_are_the_measure_and_bands_its_mean_over_seeds(measure: str) -> N
 
 def test_one_seed_has_no_band() -> None:
     alone = uneven()
-    means = bands(curves(alone[alone["seed"] == 0], [WIDTH]))
+    means = _bands(curves(alone[alone["seed"] == 0], [WIDTH]))
     assert means[["low", "high"]].isna().all(axis=None)
 
 
@@ -409,8 +409,8 @@ def test_the_factors_are_all_that_varies() -> None:
 
 
 def test_an_axis_of_numbers_ascends_and_one_of_names_does_not() -> None:
-    assert ordered(pd.Series([16, 4, 8, 4])) == ["4", "8", "16"]
-    assert ordered(pd.Series(["parity", "an"])) == ["parity", "an"]
+    assert _ordered(pd.Series([16, 4, 8, 4])) == ["4", "8", "16"]
+    assert _ordered(pd.Series(["parity", "an"])) == ["parity", "an"]
 
 
 def test_the_heatmap_shows_every_cell() -> None:

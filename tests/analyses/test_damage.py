@@ -19,7 +19,7 @@ from safetensors.numpy import save
 
 from analyses.rules.record import FOLDER, RECORD, kept, names
 from analyses.studies.listing import runs_of
-from analyses.studies.seeds import chosen, settings, siblings
+from analyses.studies.seeds import _settings, chosen, siblings
 from models.errors import UserError
 from models.runs.checkpoints import CONFIG, WEIGHTS, folder_name
 from models.runs.run import CORPUS, METRICS, RUN_FILE, Run
@@ -162,7 +162,7 @@ def test_a_damaged_corpus_stops_no_other_run(trained: Run, name: str) -> None:
     other = beside(trained)
     OF_THE_CORPUS[name](trained.path)
     with pytest.raises(UserError, match=rf"^[^\n]*({CORPUS}|anbn)[^\n]*: [^\n]*$"):
-        print(settings(trained), trained.language)
+        print(_settings(trained), trained.language)
     assert [run.name for run in siblings(other)] == ["other"]
     status = dict(zip(*(runs_of(trained.path.parent)[c] for c in ("run", "status")), strict=True))
     assert status["other"] == "finished"

@@ -16,7 +16,7 @@ from drawn import read_json
 
 from analyses.answers import Answers, answer
 from analyses.command_line.app import main
-from analyses.command_line.demo import ASKED, _complete, overview, planned, used, windows
+from analyses.command_line.demo import ASKED, _complete, _overview, _planned, _used, _windows
 from analyses.lectures.truth import rule_in_words
 from analyses.options.commands import Demo
 from analyses.questions.rule.rule_evidence import rebuilt
@@ -31,17 +31,17 @@ THREE = pytest.param("anbncn-counting-s0", marks=pytest.mark.torture)
 
 
 def test_the_demo_trains_plain_networks_and_says_so() -> None:
-    plain, counting = planned(Demo()), planned(Demo(recipe="counting"))
+    plain, counting = _planned(Demo()), _planned(Demo(recipe="counting"))
     assert {config.recipe for config in plain.values()} == {"plain"}
     assert all(config.model.counting == Counting() for config in plain.values())
     assert plain == {name: recipe(name) for name in ("an", "anbn", "anbncn", "dieren")}
     assert Demo().recipe == "plain"
     said = "an, anbn, anbncn, dieren plain (nothing is built in for counting)."
-    assert used(plain) == f"Recipes: {said}"
+    assert _used(plain) == f"Recipes: {said}"
     assert {name for name, c in counting.items() if c.recipe == "counting"} == {"anbn", "anbncn"}
     said = "anbn, anbncn counting (heads that count are built in)."
-    assert windows(plain) == "Training window: n = 1 to 25 (an, anbn, anbncn), 1 to 20 (dieren)."
-    assert used(counting).endswith(f"an, dieren plain (nothing is built in for counting); {said}")
+    assert _windows(plain) == "Training window: n = 1 to 25 (an, anbn, anbncn), 1 to 20 (dieren)."
+    assert _used(counting).endswith(f"an, dieren plain (nothing is built in for counting); {said}")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_exact_on_twice_the_window(demo: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["anbn-counting-s0", "dieren-s0"])
 def test_the_table_tells_the_verdicts_on_all_short_words(demo: Path, name: str) -> None:
     run = Run(demo / name)
-    every, row = findings(demo, name, "accuracy")["all_words"], overview(run)
+    every, row = findings(demo, name, "accuracy")["all_words"], _overview(run)
     own = [row for row in every["by_length"] if row["model"] == "trained"]
     members = sum(row["members"] for row in own)
     others, to = sum(row["words"] for row in own) - members, every["longest"]

@@ -21,13 +21,13 @@ from analyses.questions.parts.dependencies import (
     MOST_ATTRACTORS,
     QUESTION,
     ROLES,
-    Pairs,
-    dependencies,
+    _dependencies,
+    _Pairs,
+    _prefers,
+    _roles_of,
+    _side_by_side,
     examples,
     pairs_of,
-    prefers,
-    roles_of,
-    side_by_side,
 )
 from models.errors import UserError
 from models.languages import FormalLanguage
@@ -49,16 +49,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def pairs(run: Run) -> Pairs:
+def pairs(run: Run) -> _Pairs:
     return pairs_of(run, 12, 0, VERBS)
 
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return dependencies(run, Dependencies(" ".join(VERBS), count=12))
+    return _dependencies(run, Dependencies(" ".join(VERBS), count=12))
 
 
-def test_the_controller_alone_decides(run: Run, pairs: Pairs) -> None:
+def test_the_controller_alone_decides(run: Run, pairs: _Pairs) -> None:
     known = run.language
     assert isinstance(known, FormalLanguage)
     found = examples(run, pairs)
@@ -89,7 +89,7 @@ def test_the_controller_alone_decides(run: Run, pairs: Pairs) -> None:
         ] == said
 
 
-def test_of_each_number_of_attractors_there_are_as_many(pairs: Pairs) -> None:
+def test_of_each_number_of_attractors_there_are_as_many(pairs: _Pairs) -> None:
     counts = np.bincount(pairs.between, minlength=MOST_ATTRACTORS + 1)
     assert counts.max() <= 12
     assert (counts[:2] == 12).all()
@@ -110,8 +110,8 @@ def test_brackets_depend_on_their_partner(tmp_path: Path) -> None:
     assert opened >= 10
 
 
-def test_roles_part_the_word(pairs: Pairs) -> None:
-    roles = roles_of(pairs)
+def test_roles_part_the_word(pairs: _Pairs) -> None:
+    roles = _roles_of(pairs)
     assert tuple(roles) == ROLES
     every = np.stack(list(roles.values())).sum(axis=0)
     place = np.arange(every.shape[1])
@@ -121,11 +121,11 @@ def test_roles_part_the_word(pairs: Pairs) -> None:
     assert (roles["last symbol"].argmax(axis=1) == pairs.ids.lengths).all()
 
 
-def test_each_value_is_the_run_by_hand(run: Run, pairs: Pairs, table: pd.DataFrame) -> None:
+def test_each_value_is_the_run_by_hand(run: Run, pairs: _Pairs, table: pd.DataFrame) -> None:
     model = run.model()
     rows = table[table["model"] == "trained"].set_index(["kind", "place", "role"])
     clean, changed = (torch.as_tensor(words.tokens) for words in (pairs.ids, pairs.changed))
-    metric, roles = prefers(pairs, len(model.vocabulary)), roles_of(pairs)
+    metric, roles = _prefers(pairs, len(model.vocabulary)), _roles_of(pairs)
     with torch.no_grad():
         _, cache = model.run_with_cache(clean)
         yes, no = metric(model(clean)), metric(model(changed))
@@ -213,7 +213,7 @@ def test_words_and_picture(table: pd.DataFrame) -> None:
     assert len(compared) == len(shares) > 0
     for row in shares.itertuples():
         assert compared[f"{KINDS[row.kind]}, {row.place}", row.model] == row.value
-    wide = side_by_side(table)
+    wide = _side_by_side(table)
     assert wide.columns.tolist() == ["kind", "place", "value", *ROLES, "pairs"]
 
 
@@ -222,7 +222,7 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
     config = replace(config, model=replace(config.model, architecture="lstm"))
     made = Run.create(tmp_path / "lstm", config)
     train(made, "cpu")
-    found = dependencies(made, Dependencies(" ".join(VERBS), count=4))
+    found = _dependencies(made, Dependencies(" ".join(VERBS), count=4))
     assert set(found["kind"]) == {"right"}
     assert len(QUESTION.claims(Answer(found))) == 1
 

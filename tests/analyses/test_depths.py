@@ -17,7 +17,7 @@ from analyses.answers import Answer, answer
 from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.options.behaviour import Depths
-from analyses.questions.behaviour.depths import KINDS, QUESTION, _guessed, depths, words_by_depth
+from analyses.questions.behaviour.depths import KINDS, QUESTION, _depths, _guessed, _words_by_depth
 from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import END, ContextFreeLanguage, language
@@ -93,9 +93,9 @@ def test_a_spoiled_word_differs_in_one_symbol() -> None:
 
 
 def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
-    table, known = depths(run, Depths(count=12, deepest=3)), run.language
+    table, known = _depths(run, Depths(count=12, deepest=3)), run.language
     assert isinstance(known, ContextFreeLanguage)
-    by_depth = words_by_depth(run, 12, 3, 0)
+    by_depth = _words_by_depth(run, 12, 3, 0)
     assert {depth for depth, some in by_depth.items() if len(some) == 12} >= {2, 3}
     for depth, words in by_depth.items():
         assert len(set(words)) == len(words)
@@ -196,7 +196,7 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(words) == 0
     said = json.loads(capsys.readouterr().out)
     assert {row["depth"] for row in said["table"]} == {1, 2}  # brackets have no word of depth 0
-    table = depths(run, Depths(count=5, deepest=2))
+    table = _depths(run, Depths(count=5, deepest=2))
     assert said["sentence"] == told(QUESTION.claims(Answer(table)), None)
     compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)

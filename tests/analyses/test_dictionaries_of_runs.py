@@ -291,7 +291,7 @@ def test_mistakes_are_one_line(
 def test_a_site_where_nothing_varies_is_refused(tmp_path: Path) -> None:
     run = write(plant("induction-8"), tmp_path / "plant")
     with pytest.raises(UserError, match=r"nothing that is known varies at blocks.0.hook_mlp_out"):
-        module.dictionaries(run, Dictionary(site="blocks.0.hook_mlp_out", words=60))
+        module._dictionaries(run, Dictionary(site="blocks.0.hook_mlp_out", words=60))
 
 
 def test_a_damaged_plan_is_told(planted: Run, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_latents_are_told_beyond_directions_that_know_nothing() -> None:
 def test_every_fact_has_the_latent_that_its_score_is_of(trained: Run) -> None:
     """The mean over facts is F1 of the table."""
     asked = Dictionary(kinds=("topk",), width=(6,), seeds=1, steps=15, words=150)
-    found = module.dictionaries(trained, asked)
+    found = module._dictionaries(trained, asked)
     told = pd.DataFrame(found.findings["told"])
     assert told["fact"].tolist() == found.findings["facts"]
     values = found.table.set_index(["model", "kind", "measure"])["value"]

@@ -26,7 +26,7 @@ from analyses.questions.rule.rule_evidence import SURE, Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, as_tsv, fewer_words, prepared
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, _fewer_words, as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
@@ -189,7 +189,7 @@ def test_one_held_out_line_of_a_label_does_not_hide_a_rule() -> None:
     )
     searched = search(lines.words, lines.labels, corpus.vocabulary.symbols)
     options = Discover(Path("pairs.tsv"), rivals=False)
-    ways = module.finders(options, Path(), corpus, (lines, held), lambda: searched)
+    ways = module._finders(options, Path(), corpus, (lines, held), lambda: searched)
     found = ways["classes"]()
     assert held.labels.sum() == 1
     assert found["p"] >= SURE > found["p_fitted"]
@@ -212,7 +212,7 @@ def test_the_network_of_the_shortest_code_is_kept(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    best, run = module.learned(
+    best, run = module._learned(
         options, tmp_path, corpus, record, lambda done, what: None, Budget(2)
     )
     least = min(range(3), key=lambda i: bits[i] or np.inf)
@@ -245,7 +245,7 @@ def test_no_network_is_trained_for_nothing(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    module.learned(options, tmp_path, corpus, record, lambda done, what: None, Budget(2))
+    module._learned(options, tmp_path, corpus, record, lambda done, what: None, Budget(2))
     assert len(record["networks"]) == trained
 
 
@@ -281,7 +281,9 @@ def test_what_does_not_fit_into_the_time_is_not_begun(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus, budget = LabelledCorpus(options.name, labels, words), Budget(minutes, begun=100.0)
-    module.learned(options, tmp_path, corpus, record, lambda done, what: doing.append(what), budget)
+    module._learned(
+        options, tmp_path, corpus, record, lambda done, what: doing.append(what), budget
+    )
     assert len(record["networks"]) == trained
     assert [what.partition(",")[0] for what in doing] == [
         f"network {number} of 3" for number in range(1, trained + 1)
@@ -515,7 +517,7 @@ def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught() -> Non
     words = [tuple(f"w{i}" for i in rng.choice(80, 20, replace=False)) for _ in labels]
     told = [(*line, "tells") if yes else line for line, yes in zip(words, labels, strict=True)]
     notes = list[str]()
-    read = fewer_words(told, labels, notes)
+    read = _fewer_words(told, labels, notes)
     different = {word for line in read for word in line}
     assert len(different) == MOST_WORDS
     assert sum(word.startswith(MERGED) for word in different) == OTHERS
@@ -546,7 +548,7 @@ def test_longer_lines_come_in_smaller_batches(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", ["in", "out"] * 20, lines)
     labels, words, _ = prepared(path)
     corpus = LabelledCorpus("lines", labels, words)
-    config = module.configuration(Discover(path), corpus, module.CANDIDATES[0])
+    config = module._configuration(Discover(path), corpus, module.CANDIDATES[0])
     assert config.batch_size == 16
 
 

@@ -14,8 +14,8 @@ from analyses.charts.automaton import automaton_chart, transitions_of
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.options.rule import Discovery as Options
 from analyses.questions.rule import discovery
-from analyses.questions.rule.learned_rule import other_lengths
-from analyses.questions.rule.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
+from analyses.questions.rule.learned_rule import _other_lengths
+from analyses.questions.rule.rule_evidence import _gap, doubt, in_common, rebuilt, sentences, status
 from interp.statistics import wilson
 from models.languages import RegularLanguage, language
 
@@ -102,7 +102,7 @@ def test_the_gap_is_fisher_s_exact_test() -> None:
         table = [[held, 300 - held], [wrong, 2660 - wrong]]
         found = FOUND | {"lines": 2660, "wrong": wrong, "held_out_wrong": held}
         expected = fisher_exact(table, alternative="greater").pvalue
-        assert gap(found) == pytest.approx(expected)
+        assert _gap(found) == pytest.approx(expected)
 
 
 FAR = {
@@ -297,12 +297,12 @@ def test_what_answers_and_labels_have_in_common() -> None:
 def test_other_lengths_are_others() -> None:
     words = [tuple("ab" * n) for n in (2, 3, 4)]
     for room in (None, 9):
-        made = other_lengths(words, ("a", "b"), Options(), room)
+        made = _other_lengths(words, ("a", "b"), Options(), room)
         lengths = set(map(len, made))
         assert lengths.isdisjoint({4, 6, 8})
         assert min(lengths) == 1
         assert max(lengths) == (room or 12)
-    assert other_lengths([tuple("a"), tuple("ab")], ("a", "b"), Options(), 2) == []
+    assert _other_lengths([tuple("a"), tuple("ab")], ("a", "b"), Options(), 2) == []
 
 
 def test_an_automaton_is_rebuilt_from_what_is_kept() -> None:

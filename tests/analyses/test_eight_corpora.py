@@ -24,7 +24,7 @@ from conftest import tiny_config, without_pictures
 from analyses.options.lines import Discover
 from analyses.options.rule import Discovery
 from analyses.questions.rule import discovery
-from analyses.questions.rule.discovery import discovered
+from analyses.questions.rule.discovery import _discovered
 from analyses.questions.rule.rule_evidence import rebuilt, sentences
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
@@ -224,7 +224,7 @@ def told(
     assert isinstance(run.language, LabelledCorpus)
     knows = knowing(name, words)
     monkeypatch.setattr(discovery, "judge", lambda model: knows)
-    found, _ = discovered(run, run.untrained(), options)
+    found, _ = _discovered(run, run.untrained(), options)
     return found | sentences(found, options.max_states)
 
 

@@ -9,7 +9,7 @@ from conftest import tiny_config
 from analyses.answers import Answer
 from analyses.questions.inside import probing
 from analyses.questions.training import emergence
-from analyses.questions.training.emergence import Options, analyse, by_step, findings, reached
+from analyses.questions.training.emergence import Options, _by_step, _findings, _reached, analyse
 from interp.probing.probes import probe_sites
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
@@ -59,7 +59,7 @@ def test_the_curve_of_a_variable_is_that_of_its_last_best_site() -> None:
             for step, choice in enumerate(values)
         ]
     ).assign(value=lambda rows: 0.5 - rows["choice"] / 10)
-    alone = by_step(table)
+    alone = _by_step(table)
     assert alone["curve"].unique().tolist() == ["v (late)"]
     assert alone["value"].tolist() == pytest.approx([0.5, 0.42])
 
@@ -77,7 +77,7 @@ def test_the_curve_of_a_variable_is_that_of_its_last_best_site() -> None:
     ],
 )
 def test_there_is_where_it_stays(values: list[float], there: int | None) -> None:
-    assert reached(pd.DataFrame({"step": range(len(values)), "value": values})) == there
+    assert _reached(pd.DataFrame({"step": range(len(values)), "value": values})) == there
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_the_chart_has_a_panel_for_each_variable_and_one_for_the_loss(run: Run) 
     result = analyse(run, Options(words=12, count=2))
     assert result.findings["task"] == "exact"
     titles = [panel["title"] for panel in emergence.chart(result).to_dict()["concat"]]
-    variables = by_step(result.table).dropna(subset=["target"])["curve"].unique().tolist()
+    variables = _by_step(result.table).dropna(subset=["target"])["curve"].unique().tolist()
     assert titles == [*variables, "loss on fresh words"]
 
 
@@ -106,7 +106,7 @@ def grown(
     ]
     table = pd.DataFrame(rows)
     table.loc[(table["site"] == chosen) & (table["step"] == 0), "choice"] = 1.0
-    (claim,) = emergence.QUESTION.claims(Answer(table, findings=findings(table)))
+    (claim,) = emergence.QUESTION.claims(Answer(table, findings=_findings(table)))
     return claim.grade, claim.sentence
 
 

@@ -17,7 +17,7 @@ from conftest import tiny_config
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from analyses.questions.trials.cases import arbitrary, drawn_cases, meant
+from analyses.questions.trials.cases import _meant, arbitrary, drawn_cases
 from analyses.questions.trials.exchanging import ARBITRARY, chosen, interchange, planned
 from analyses.questions.trials.findings import LONGER, MEASURES, exchange_claim, state_claim
 from analyses.questions.trials.findings import exchanged as told
@@ -301,7 +301,7 @@ def test_cases_are_what_the_language_says_of_the_wanted_state(tmp_path: Path) ->
     assert sorted(np.concatenate(parts)) == list(range(len(found.words)))
     counts = [np.bincount(found.states[part, 0], minlength=14) for part in parts]
     assert np.ptp(counts, axis=0).max() <= 1
-    for meaning in (meant(found), arbitrary(found, 0)):
+    for meaning in (_meant(found), arbitrary(found, 0)):
         cases = drawn_cases(run, model, found, parts[1], "read again", 60, 0, meaning)
         assert cases is not None
         assert set(cases.units.ravel()) <= set(parts[1].tolist())

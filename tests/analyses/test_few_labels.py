@@ -17,7 +17,7 @@ from scipy import stats
 from analyses.command_line.app import main
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
-from analyses.studies.few_labels import RATES, RULES, SYMBOLS, Cell, few_labels
+from analyses.studies.few_labels import RATES, RULES, SYMBOLS, _Cell, few_labels
 from models.languages import language
 from models.objectives import objective
 from models.runs.run import Run
@@ -88,7 +88,7 @@ def test_all_weights_of_an_untrained_parent_is_training_from_scratch(
 ) -> None:
     asked, table = small
     row = table[(table["parent"] == "untrained") & (table["way"] == "all")].iloc[0]
-    trial = study._Trial(Cell("planted", 0, 12, 3, 2), Run(asked.out / "planted-s0"), asked.device)
+    trial = study._Trial(_Cell("planted", 0, 12, 3, 2), Run(asked.out / "planted-s0"), asked.device)
     run = Run.create(tmp_path / "scratch", replace(trial.config("all", row["rate"]), parent=""))
     train(run, "cpu")
     right = right_words(run.model(), run.language, trial.words, objective("verdict"))[1]
@@ -114,10 +114,10 @@ def test_each_way_has_the_rate_that_is_right_most_often() -> None:
         ],
         columns=[*study.BY, "rate", "right"],
     )
-    assert study.best_rates(tried) == {
+    assert study._best_rates(tried) == {
         ("t", 10): (("untrained", "all", 1e-3), ("untrained", "head", 1e-2))
     }
-    cell = Cell("t", 0, 10, 1, 1, rates=study.best_rates(tried)["t", 10])
+    cell = _Cell("t", 0, 10, 1, 1, rates=study._best_rates(tried)["t", 10])
     assert cell.tried("untrained", "head") == [1e-2]
     assert cell.tried("language model", "head") == study.RATES
 
@@ -136,19 +136,19 @@ def test_gains_are_differences_within_seeds() -> None:
             for seed, share in enumerate(shares)
         ]
     )
-    found = study.gains(table).set_index("way")
+    found = study._gains(table).set_index("way")
     gap = values["language model", "last"] - values["untrained", "all"]
     low, high = stats.t.interval(0.95, 4, gap.mean(), stats.sem(gap))
     got = found.loc["last", ["gain", "low", "high"]].to_numpy(float)
     np.testing.assert_allclose(got, [gap.mean(), low, high])
-    (sentence,) = study.said(table)
+    (sentence,) = study._said(table)
     assert f"{found.loc['all', 'gain']:+.1%}" in sentence
     assert "5 seeds" in sentence
 
 
 def test_the_intrinsic_dimension_is_the_smallest_that_is_enough() -> None:
     def rows(seed: int, everything: float, *shares: float) -> list[tuple[object, ...]]:
-        ways = ["all", *map(study.subspace, (1, 4, 16))]
+        ways = ["all", *map(study._subspace, (1, 4, 16))]
         shown = zip(ways, (everything, *shares), strict=True)
         return [("t", "language model", 10, seed, way, share) for way, share in shown]
 
@@ -172,18 +172,18 @@ def test_what_is_forgotten_is_counted_in_nats_a_token(
         said = model(tokens[None])[0].log_softmax(dim=-1)
         after = [*tokens[1:].tolist(), known.vocabulary.ids["<end>"]]
         losses += [-float(said[at, token].detach()) for at, token in enumerate(after)]
-    np.testing.assert_allclose(study.lm_loss(model, known, words), np.mean(losses), rtol=1e-5)
+    np.testing.assert_allclose(study._lm_loss(model, known, words), np.mean(losses), rtol=1e-5)
 
 
 def test_nothing_is_forgotten_before_the_first_step(
     small: tuple[FewLabels, pd.DataFrame], tmp_path: Path
 ) -> None:
-    trial = study._Trial(Cell("planted", 0, 12, 3, 2), Run(small[0].out / "planted-s0"), "cpu")
+    trial = study._Trial(_Cell("planted", 0, 12, 3, 2), Run(small[0].out / "planted-s0"), "cpu")
     config = replace(trial.config("all"), parent=trial.parent.model_hash())
     run = Run.create(tmp_path / "tuned", config, None, trial.parent)
     train(run, "cpu")
-    before = study.lm_loss(trial.parent.model(), trial.language, trial.text)
-    start = study.lm_loss(run.model(0), trial.language, trial.text)
+    before = study._lm_loss(trial.parent.model(), trial.language, trial.text)
+    start = study._lm_loss(run.model(0), trial.language, trial.text)
     assert start == pytest.approx(before, rel=1e-5)
 
 

@@ -16,7 +16,7 @@ from foreign_networks import CONTEXT, made, saved
 
 from analyses.command_line.app import main
 from analyses.options.lines import OfNetwork
-from analyses.questions.rule.rule_evidence import as_data, rebuilt
+from analyses.questions.rule.rule_evidence import _as_data, rebuilt
 from analyses.rules import of_network
 from analyses.rules.of_network import by_length, rule_of_network
 from interp.automata.extraction import canonical
@@ -218,7 +218,7 @@ def test_a_rule_that_misses_one_side_is_not_told(
             "status": "rule",
             "doubt": None,
             "n_states": 1,
-            "dfa": as_data(dfa, "ab"),
+            "dfa": _as_data(dfa, "ab"),
         }, dfa
 
     def constant(every: bool) -> DFA:

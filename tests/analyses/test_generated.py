@@ -15,11 +15,11 @@ from analyses.command_line.app import main
 from analyses.questions.behaviour.generated import (
     CONTROLS,
     DRAWN,
+    _evenly,
     after,
     chart,
     claims,
     decoders,
-    evenly,
     generator,
     judged,
 )
@@ -57,7 +57,7 @@ def test_each_row_is_the_decoder_called_by_hand(run: Run, table: pd.DataFrame) -
     by_hand = {name: maker.sample(60, choice).words for name, choice in DRAWN.items()}
     by_hand |= {"untrained model": untrained.sample(60).words}
     by_hand |= {
-        name: evenly(known, 60, 8, only_allowed=name == "allowed symbols") for name in CONTROLS[1:]
+        name: _evenly(known, 60, 8, only_allowed=name == "allowed symbols") for name in CONTROLS[1:]
     }
     for width, by_length in ((1, False), (4, False), (4, True), (16, False), (16, True)):
         name = f"beam of {width}" + ", by length" * by_length if width > 1 else "greedy"
@@ -119,11 +119,11 @@ def test_symbols_that_are_allowed_never_break_a_word() -> None:
     for name in ("anbn", "nested", "ww"):
         known = language(name)
         assert isinstance(known, FormalLanguage)
-        for each in evenly(known, 40, 9, seed=1, only_allowed=True):
+        for each in _evenly(known, 40, 9, seed=1, only_allowed=True):
             assert known.next_symbols(each.word)
             assert each.ended == (each.ended and known.contains(each.word))
             assert each.ended or len(each.word) == 9
-    lengths = {len(each.word) for each in evenly(known, 200, 9, seed=1, only_allowed=False)}
+    lengths = {len(each.word) for each in _evenly(known, 200, 9, seed=1, only_allowed=False)}
     assert len(lengths) > 5
 
 
@@ -134,7 +134,7 @@ def test_every_decoder_goes_on_from_a_prompt(run: Run) -> None:
     assert shown.loc["allowed symbols", "longest"] == 8
     known = run.language
     assert isinstance(known, FormalLanguage)
-    made = evenly(known, 20, 8, prompt=prompt, only_allowed=True)
+    made = _evenly(known, 20, 8, prompt=prompt, only_allowed=True)
     assert {each.word[:4] for each in made} == {prompt}
     hopeless = decoders(run, count=20, prompt=(")",))
     assert hopeless["grammatical"].max() == 0

@@ -12,7 +12,7 @@ from conftest import TINY, tiny_config
 from analyses.answers import answer
 from analyses.options.behaviour import Perplexity
 from analyses.questions.behaviour import hidden
-from analyses.questions.behaviour.perplexity import perplexity
+from analyses.questions.behaviour.perplexity import _perplexity
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, language
 from models.model_config import ModelConfig
@@ -98,7 +98,7 @@ def test_counts_know_both_neighbours(run: Run) -> None:
 
 
 def test_the_loss_stands_beside_the_truth_and_controls(run: Run) -> None:
-    table = perplexity(run, Perplexity(count=6))
+    table = _perplexity(run, Perplexity(count=6))
     rows = table.set_index(["model", "group"])
     for length in {length for _, length in rows.index}:
         trained = rows.loc[("trained", length)]

@@ -64,8 +64,8 @@ def test_a_network_that_is_a_bayesian(
         )
         return found
 
-    monkeypatch.setattr(in_context, "answers", answers)
-    table = in_context.in_context(run, Options(count=60))
+    monkeypatch.setattr(in_context, "_answers", answers)
+    table = in_context._in_context(run, Options(count=60))
     network = rows_of(table, "trained")
     like, unlike = (in_context.BAYES, in_context.BY_HEART)[:: -1 if by_heart else 1]
     pd.testing.assert_series_equal(network["accuracy"], rows_of(table, like)["accuracy"])
@@ -76,7 +76,7 @@ def test_a_network_that_is_a_bayesian(
 
 
 def test_controls_of_shown_and_of_new_queries(run: Run) -> None:
-    table = in_context.in_context(run, Options(count=200))
+    table = in_context._in_context(run, Options(count=200))
     copying, bayes = (rows_of(table, name)["accuracy"] for name in ("copying", in_context.BAYES))
     majority = rows_of(table, "majority")["accuracy"]
     for rules in in_context.RULES:
@@ -93,13 +93,13 @@ def test_controls_of_shown_and_of_new_queries(run: Run) -> None:
 
 def test_equally_likely_answers_count_in_part() -> None:
     said = np.array([[0.5, 0.5, 0.0, 0.0], [0.2, 0.3, 0.1, 0.4], [0.1, 0.6, 0.1, 0.2]])
-    assert in_context.accuracy(said, np.array([1, 1, 1])).tolist() == [0.5, 0.0, 1.0]
+    assert in_context._accuracy(said, np.array([1, 1, 1])).tolist() == [0.5, 0.0, 1.0]
 
 
 def test_what_the_network_says_and_how_far_it_is(run: Run) -> None:
     known, model = language_of(run), run.model()
     words = known.prompts(np.random.default_rng(0), np.array([5, 9, 11]), known.held_out)
-    said = in_context.answers(model, run.objective, known, words)
+    said = in_context._answers(model, run.objective, known, words)
     ids = [known.vocabulary.ids[label] for label in known.answers]
     posterior = known.posterior(words, known.rules)
     apart = in_context._apart(posterior, said[:, ids])
@@ -115,8 +115,8 @@ def test_what_the_network_says_and_how_far_it_is(run: Run) -> None:
 
 def test_heads_against_a_hook_by_hand(run: Run) -> None:
     known, model = language_of(run), run.model()
-    table = induction.induction(run, Induction(count=40))
-    words = induction.shown_prompts(known, 4, 40, 0)
+    table = induction._induction(run, Induction(count=40))
+    words = induction._shown_prompts(known, 4, 40, 0)
     given = WordTensors.of(words)
     true = torch.as_tensor(words.ids[:, -1])
 
@@ -169,7 +169,7 @@ def test_ranks_find_the_head_that_is_needed() -> None:
             "prompts": 40,
         }
     )
-    found = induction.ranks(own).set_index("score")
+    found = induction._ranks(own).set_index("score")
     assert found["correlation"].tolist() == pytest.approx([1.0, -1.0])
     assert found["part"].tolist() == ["L1H1", "L0H0"]
     assert found["drop"].tolist() == pytest.approx([0.6, 0.0])
@@ -248,16 +248,16 @@ def test_who_knows_rules_by_heart_and_who_copies_refute(
 
 
 def test_what_is_compared_over_seeds(run: Run) -> None:
-    table = in_context.in_context(run, Options(count=8))
+    table = in_context._in_context(run, Options(count=8))
     compared = in_context.QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     every = table[table["query"] == "any"]
     assert len(compared) == len(every)
     for row in every.itertuples():
         named = f"{row.rules} rules, {row.examples} examples", row.model
         assert compared[named] == row.accuracy
-    heads = induction.induction(run, Induction(count=8))
+    heads = induction._induction(run, Induction(count=8))
     lost = induction.QUESTION.headline(Answer(heads)).set_index(["variable", "of"])["value"]
-    for row in induction.ranks(heads).itertuples():
+    for row in induction._ranks(heads).itertuples():
         variable = f"{row.model}, highest {induction.SCORES[row.score]}"
         assert (lost[variable, "lost without it"], lost[variable, "without another"]) == (
             row.drop,
@@ -273,6 +273,6 @@ def test_what_cannot_be_asked_says_so(tmp_path: Path) -> None:
     config = tiny_config(model=tiny_of("encoder-decoder"), language="in-context", max_n=2)
     sides = Run.create(tmp_path / "sides", config)
     train(sides, "cpu")
-    assert len(in_context.in_context(sides, Options(count=4)))
+    assert len(in_context._in_context(sides, Options(count=4)))
     with pytest.raises(UserError, match="has two sides"):
         answer(sides, "induction")

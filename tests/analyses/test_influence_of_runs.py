@@ -22,10 +22,10 @@ from analyses.questions.training.of_lines.trainings import halves, margins_after
 from analyses.questions.training.of_lines.values import (
     Shortcut,
     _drawn,
+    _one_by_one,
     losses,
     losses_of_each,
     margins,
-    one_by_one,
     sampled_of_each,
     target_words,
 )
@@ -102,7 +102,7 @@ def test_labels_are_drawn_from_the_model_s_answers(tmp_path: Path, objective: st
 def test_no_answer_is_drawn_where_none_is_asked(tmp_path: Path) -> None:
     """Of pairs: the source is given."""
     run = made(tmp_path, language="copy", objective="sequence-to-sequence", max_n=4)
-    model, word = run.model(), next(one_by_one(lines_of(run)))
+    model, word = run.model(), next(_one_by_one(lines_of(run)))
     batch = run.objective.batch(run.language, word)
     with torch.no_grad():
         drawn = _drawn(model, model(batch.tokens), batch, torch.Generator().manual_seed(0))
@@ -211,7 +211,7 @@ def test_controls_stand_where_they_belong() -> None:
     truth = rng.normal(size=(5, 12))
     margin = kept @ truth.T
     found = {("trained", "EK-FAC"): truth, ("untrained", "EK-FAC"): -truth}
-    rows = module.held_out_rows(margin, margin, found, kept, 0)
+    rows = module._held_out_rows(margin, margin, found, kept, 0)
     scores = {(model, method): value for _, model, method, _, value, *_ in rows}
     assert scores["trained", "EK-FAC"] == pytest.approx(1)
     assert scores["untrained", "EK-FAC"] == pytest.approx(-1)
@@ -257,7 +257,7 @@ def test_every_planned_comparison_over_seeds_has_both_numbers() -> None:
     kept = halves(12, 20, 0)
     said = kept.astype(float)[:, :4]
     table = pd.DataFrame(
-        module.held_out_rows(said, said, found, kept, 0), columns=list(module.COLUMNS)
+        module._held_out_rows(said, said, found, kept, 0), columns=list(module.COLUMNS)
     )
     asked = module.QUESTION
     of = set(asked.headline(Answer(table))["of"])

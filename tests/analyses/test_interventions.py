@@ -24,11 +24,11 @@ from analyses.questions.inside.interventions import (
     analyse,
     main_variable,
 )
-from analyses.questions.trials.erasing import asked_words, erasure, judge
+from analyses.questions.trials.erasing import _asked_words, _judge, erasure
 from analyses.questions.trials.exchanging import ARBITRARY, exchange_sites, planned
 from analyses.questions.trials.last_blocks import LastBlocks
 from analyses.questions.trials.prefixes import Prefixes
-from analyses.questions.trials.steering import RANDOM, reach, steering, steering_refusal
+from analyses.questions.trials.steering import RANDOM, _reach, steering, steering_refusal
 from interp.model import sites_of
 from models.base import LanguageModel
 from models.errors import UserError
@@ -163,7 +163,7 @@ def test_erasing_the_planted_counter_ruins_it_and_erasing_noise_does_not(run: Ru
     there = by(table, "words right", "site", "variable", "method")["L0 resid_post"]["a-b"]
     assert there["none"] == 1
     assert there["LEACE"] == 0
-    words = asked_words(run, 30, 0)
+    words = _asked_words(run, 30, 0)
     assert words.labels.all()
 
     def without_noise(x: torch.Tensor, hook: object) -> torch.Tensor:
@@ -172,7 +172,7 @@ def test_erasing_the_planted_counter_ruins_it_and_erasing_noise_does_not(run: Ru
     def without_the_b(x: torch.Tensor, hook: object) -> torch.Tensor:
         return x * (torch.arange(WIDTH) != LATER)
 
-    score = judge(run, model, words)
+    score = _judge(run, model, words)
     assert score(("blocks.0.hook_resid_post", without_noise)).all()
     assert not score(("blocks.0.hook_resid_post", without_the_b)).any()
 
@@ -324,7 +324,7 @@ def test_exchange_and_move_are_told_before_the_erasure(answered: tuple[Run, Answ
 
 
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:
-    assert asked_words(run, 8, 0).words.ids.tolist() != asked_words(run, 8, 1).words.ids.tolist()
+    assert _asked_words(run, 8, 0).words.ids.tolist() != _asked_words(run, 8, 1).words.ids.tolist()
     assert main_variable(language("anbncn")) == "b-c"
     assert language("dieren").main_variables == ["state"]
 
@@ -355,7 +355,7 @@ def test_the_furthest_k_leaves_both_ends_in_the_window(tmp_path: Path) -> None:
     reaches = {}
     for most in (3, 4, 8, 25):
         run = Run.create(tmp_path / str(most), tiny_config(max_n=most))
-        reaches[most] = reach(run)
+        reaches[most] = _reach(run)
     assert reaches == {3: 1, 4: 1, 8: 3, 25: 5}
 
 

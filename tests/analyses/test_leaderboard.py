@@ -21,7 +21,7 @@ from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard as study
 from analyses.studies.claims import PLANNED, evidence, verdict
-from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
+from analyses.studies.leaderboard import NAME, _over_seeds, _shortcut_found, wide
 from analyses.studies.reliance import credit, credited
 from analyses.studies.report import report
 from interp.comparisons import corrected, paired, pairs_needed
@@ -256,14 +256,14 @@ def planted(
 
 def test_the_shortcut_is_found_if_planted_models_give_it_more() -> None:
     nan = float("nan")
-    table = shortcut_found(
+    table = _shortcut_found(
         planted(0, [0.9, 0.8, nan], [0.1, 0.2, nan])
         | planted(1, [0.5, 0.1], [0.5, 0.3])
         | {("anbn", "transformer", 0): pd.DataFrame()}
     )
     assert table.set_index("seed")["value"].to_dict() == {0: 1.0, 1: (0.5 + 1) / 4}
     assert set(table["language"]) == {"dieren_muis"}
-    assert shortcut_found({("dieren-gaps", "transformer", 0): pd.DataFrame()}).empty
+    assert _shortcut_found({("dieren-gaps", "transformer", 0): pd.DataFrame()}).empty
 
 
 SEEDS = 12
@@ -469,7 +469,7 @@ def test_the_planted_shortcut_comes_with_its_spread() -> None:
 
 
 def test_people_read_a_row_per_method() -> None:
-    table = over_seeds(made_up(LIME__AUROC=0.875, LIME__calls=1024, random__AUROC=0.5))
+    table = _over_seeds(made_up(LIME__AUROC=0.875, LIME__calls=1024, random__AUROC=0.5))
     rows = wide(table, "anbn", "members", "data", ("AUROC", "calls", "mass"))
     assert rows.to_dict("records") == [
         {"method": "LIME (probability)", "AUROC": "0.88", "calls": "1024"},

@@ -19,12 +19,12 @@ from analyses.questions.words import explanations
 from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.explanations import (
     UNTRAINED,
+    _replacements,
     case_of,
     log_odds,
     replacement_in_words,
-    replacements,
 )
-from analyses.questions.words.leaderboard import MEMBERSHIPS, QUESTION, Options, board, words_of
+from analyses.questions.words.leaderboard import MEMBERSHIPS, QUESTION, Options, _words_of, board
 from interp.explanations.explain import explain, judge
 from interp.explanations.methods import GATES, METHODS
 from interp.explanations.moved_attention import moved_attention
@@ -70,7 +70,7 @@ def test_a_row_per_word_replacement_and_method(result: Answer) -> None:
 
 
 def test_words_are_members_and_near_misses_of_the_lengths_asked(run: Run) -> None:
-    sample = words_of(run, Options(words=200, longest=6))
+    sample = _words_of(run, Options(words=200, longest=6))
     assert set(sample.words.lengths) == {4, 5, 6}  # the shortest member of dieren has 3 symbols
     assert len(np.unique(sample.words.ids, axis=0)) == len(sample.labels) < 200
     assert 20 < sample.labels.sum() < len(sample.labels) - 20
@@ -79,7 +79,7 @@ def test_words_are_members_and_near_misses_of_the_lengths_asked(run: Run) -> Non
 
 def test_lengths_without_members_are_left_out(tmp_path: Path) -> None:
     counting = Run.create(tmp_path / "r", tiny_config(language="anbncn"))
-    assert set(words_of(counting, Options(words=50, longest=10)).words.lengths) == {6, 9}
+    assert set(_words_of(counting, Options(words=50, longest=10)).words.lengths) == {6, 9}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_cure_for_a_lack_of_words_is_what_keeps_them_out(
     few = LabelledCorpus("few", ["x", "y"] * 9, [("a",) * 3, ("b",) * 3] * 9)
     asked = SimpleNamespace(name="few", language=few, config=tiny_config(max_n=max_n))
     with pytest.raises(UserError, match=cure):
-        words_of(asked, Options(longest=longest))
+        _words_of(asked, Options(longest=longest))
 
 
 def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Answer) -> None:
@@ -306,12 +306,12 @@ def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
 
 def test_replacements(run: Run) -> None:
     known = run.language
-    fixed = replacements(known, 5, "fixed", 8, 0)
+    fixed = _replacements(known, 5, "fixed", 8, 0)
     assert fixed.tolist() == [[FIRST_SYMBOL_ID] * 5]
     assert replacement_in_words("fixed", known) == f"always {known.vocabulary.symbols[0]}"
-    even = replacements(known, 7, "uniform", 4000, 0)
+    even = _replacements(known, 7, "uniform", 4000, 0)
     assert np.bincount(even.ravel())[FIRST_SYMBOL_ID:] / even.size == pytest.approx(1 / 8, abs=0.01)
-    data = replacements(known, 5, "data", 200, 0)
+    data = _replacements(known, 5, "data", 200, 0)
     assert 0.35 < known.labels(words(data)).mean() < 0.65  # members and near misses
     with pytest.raises(UserError, match="--replacement is 'none': choose one of uniform, data"):
         explanations.Options(replacement="none")  # type: ignore[arg-type]  # the mistake
@@ -326,9 +326,9 @@ def words(ids: np.ndarray) -> object:
 def test_a_corpus_has_no_lines_of_some_lengths() -> None:
     lines = [(f"w{i}", "a", "b") for i in range(40)] + [("a",) * 9]
     corpus = LabelledCorpus("mine", ["x", "y"] * 20 + ["x"], lines)
-    assert replacements(corpus, 3, "data", 5, 0).shape == (5, 3)
+    assert _replacements(corpus, 3, "data", 5, 0).shape == (5, 3)
     with pytest.raises(UserError, match=r"mine has no lines of 4 symbols .* another --replacement"):
-        replacements(corpus, 4, "data", 5, 0)
+        _replacements(corpus, 4, "data", 5, 0)
 
 
 def test_equal_words_and_prefixes_are_scored_once(run: Run) -> None:

@@ -86,9 +86,9 @@ def lines(influence: list[float], untrained: list[float]) -> pd.DataFrame:
 
 def test_the_strongest_lines_are_drawn_to_scale() -> None:
     table = lines([8, 4, 2, 0, -1, -4], [0, 0, 0, 0, 0, 0])
-    strongest = drawn_lines.strongest(table, most=2)
+    strongest = drawn_lines._strongest(table, most=2)
     assert strongest["influence"].tolist() == [8, 4, -1, -4]
-    assert drawn_lines.strongest(table[:3], most=2)["influence"].tolist() == [8, 4]
+    assert drawn_lines._strongest(table[:3], most=2)["influence"].tolist() == [8, 4]
     shown = drawn_lines.scaled(table, "influence", "untrained", "harm")
     assert shown["influence"].tolist() == [1, 0.5, 0.25, 0, -0.125, -0.5]
     assert shown["untrained"].tolist() == [0] * 6

@@ -18,7 +18,7 @@ from conftest import tiny_config, tiny_of
 from analyses.answers import Answer, answer, fresh_answer
 from analyses.command_line.app import main
 from analyses.options.parts import Looks
-from analyses.questions.parts.looks import ALL, QUESTION, _others, decides, looks, places_of
+from analyses.questions.parts.looks import ALL, QUESTION, _decides, _looks, _others, _places_of
 from models.base import LanguageModel
 from models.errors import UserError
 from models.runs.run import Run
@@ -44,11 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return looks(run, options(NOUNS, ADJECTIVES))
+    return _looks(run, options(NOUNS, ADJECTIVES))
 
 
 def test_places_are_in_different_words(run: Run) -> None:
-    found, vocabulary = places_of(run, options(NOUNS, ADJECTIVES)), run.language.vocabulary
+    found, vocabulary = _places_of(run, options(NOUNS, ADJECTIVES)), run.language.vocabulary
     assert len(found.at) == len(np.unique(found.words.ids, axis=0)) == 12
     for row, at in enumerate(found.at.tolist()):
         word = vocabulary.decode(found.words.ids[row, : found.words.lengths[row]])
@@ -81,7 +81,7 @@ def divergence(run: Run, model: LanguageModel, tokens: torch.Tensor, at: int, *h
 
 
 def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
-    found = places_of(run, options(NOUNS, ADJECTIVES))
+    found = _places_of(run, options(NOUNS, ADJECTIVES))
     others = _others(found, 0)
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
         rows = table[table["model"] == name].set_index("head")
@@ -123,7 +123,7 @@ def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
 
 
 def test_what_is_hidden_instead_is_as_much_of_what_came_before(run: Run) -> None:
-    found = places_of(run, options(NOUNS, ADJECTIVES))
+    found = _places_of(run, options(NOUNS, ADJECTIVES))
     others = _others(found, 0)
     assert not (others.keys & found.keys).any()
     for row, at in enumerate(found.at.tolist()):
@@ -145,10 +145,10 @@ def test_the_head_that_is_compared_over_seeds_is_that_of_the_sentence(table: pd.
 
 
 def test_adjectives_decide_nothing_and_nouns_do(run: Run) -> None:
-    assert decides(run, places_of(run, options(NOUNS, ADJECTIVES))) == 0.0
+    assert _decides(run, _places_of(run, options(NOUNS, ADJECTIVES))) == 0.0
     # Which verb may follow "ziet" is said by the noun of the clause around it.
     verbs = ("ziet", "zien", "volgt", "volgen")
-    assert decides(run, places_of(run, options(verbs, NOUNS))) > 0.5
+    assert _decides(run, _places_of(run, options(verbs, NOUNS))) > 0.5
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +166,7 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
 
 def test_what_cannot_look_says_so(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hardly any word of nested has one of de after"):
-        looks(run, options(("de",), VERBS))
+        _looks(run, options(("de",), VERBS))
     config = replace(tiny_config(steps=1), model=replace(tiny_config().model, architecture="lstm"))
     with pytest.raises(UserError, match="has no attention heads"):
         answer(Run.create(tmp_path / "lstm", config), "looks", Looks("b", "a"))

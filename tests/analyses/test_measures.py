@@ -19,13 +19,13 @@ from analyses.command_line.app import main
 from analyses.lectures.costs import counted
 from analyses.options.training import Gradients, Landscape
 from analyses.options.words import Explanations
-from analyses.questions.training.gradients import by_layer, gradients, nearest
+from analyses.questions.training.gradients import _gradients, by_layer, nearest
 from analyses.questions.training.held_out import HeldOut
-from analyses.questions.training.landscape import QUESTION, bends, landscape
+from analyses.questions.training.landscape import QUESTION, _bends, _landscape
 from analyses.questions.training.loss import entropy_and_kl, loss
 from analyses.questions.words.explanations import case_of
+from analyses.studies.sweeps.of_run.attention import _words_of as judged_words
 from analyses.studies.sweeps.of_run.attention import attention
-from analyses.studies.sweeps.of_run.attention import words_of as judged_words
 from analyses.studies.sweeps.of_run.cost import SYMBOLS, WORDS, cost
 from analyses.studies.sweeps.of_run.speed import speed
 from interp.explanations.attention import last_layer
@@ -141,9 +141,9 @@ def test_the_gradient_is_that_of_the_loss_on_held_out_words(run: Run) -> None:
 
 
 def test_the_landscape_has_the_loss_in_its_middle(run: Run) -> None:
-    found = landscape(run, Landscape(directions=3))
+    found = _landscape(run, Landscape(directions=3))
     assert set(found["kind"]) == {"curvature", "plane"}
-    table = bends(found)
+    table = _bends(found)
     assert table["model"].tolist() == ["trained", "untrained"]
     assert (table["sharpest"] > 0).all()
     assert (table["largest"] >= table["mean"]).all()
@@ -161,16 +161,16 @@ def test_the_nearest_checkpoint() -> None:
 
 
 def test_what_is_compared_over_seeds_of_the_training(run: Run) -> None:
-    table = gradients(run, Gradients())
+    table = _gradients(run, Gradients())
     assert table["step"].unique().tolist() == run.steps()
     compared = question("gradients").headline(Answer(table, "")).set_index(["variable", "of"])
     for when, step in (("first step", 0), ("last step", run.step)):
         (row,) = table[table["step"] == step].itertuples()
         for name in ("gradient", "entropy", "passed"):
             assert compared.loc[(f"{name} of layer 0", when), "value"] == getattr(row, name)
-    bent = landscape(run, Landscape(directions=2))
+    bent = _landscape(run, Landscape(directions=2))
     compared = question("landscape").headline(Answer(bent, "")).set_index(["of", "variable"])
-    for row in bends(bent).itertuples():
+    for row in _bends(bent).itertuples():
         for name in ("loss", "mean", "largest", "sharpest"):
             assert compared.loc[(row.model, name), "value"] == getattr(row, name)
 

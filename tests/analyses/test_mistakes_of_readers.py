@@ -22,14 +22,14 @@ from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadMo
 from analyses.command_line.app import main
 from analyses.command_line.arguments import read
 from analyses.console import PLAIN, exit_status
-from analyses.jobs.cluster import local_cluster
+from analyses.jobs.cluster import _local_cluster
 from analyses.options.plants import Score
 from analyses.options.shared import MARK
 from analyses.rules.automaton_file import read_automaton
-from analyses.rules.lines import MERGED, fewer_words, once
+from analyses.rules.lines import MERGED, _fewer_words, _once
 from analyses.scoring.board import checked
 from dashboard.drawing import explain_errors
-from dashboard.markup import visible
+from dashboard.markup import _visible
 from models.errors import UserError
 from models.languages.corpus import LabelledCorpus, read_columns, read_lines
 from models.languages.own_grammar import of_grammar
@@ -240,7 +240,7 @@ def test_what_cannot_be_seen_is_told_by_its_number(capsys: pytest.CaptureFixture
     for unseen in "\u2061\u180e\u206a\ufff9\ufe0f\u034f\u17b4\u115f\u3164\U000e0061":
         PLAIN(soft_wrap=True).print(f"a{unseen}")
         assert capsys.readouterr().out == f"a{ascii(unseen)[1:-1]}\n"
-        assert visible(f"a{unseen}") == f"a{ascii(unseen)[1:-1]}"
+        assert _visible(f"a{unseen}") == f"a{ascii(unseen)[1:-1]}"
     PLAIN(soft_wrap=True).print("👩\u200d🚀 ❤\ufe0f é")
     assert capsys.readouterr().out == "👩\u200d🚀 ❤\ufe0f é\n"
 
@@ -348,7 +348,7 @@ def test_workers_that_do_not_start_are_told_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("analyses.jobs.cluster.LocalCluster", fails)
     with (
         pytest.raises(UserError, match="did not start: ask for one, --workers 1"),
-        local_cluster(2),
+        _local_cluster(2),
     ):
         pass
 
@@ -367,7 +367,7 @@ def test_ctrl_c_waits_until_the_workers_are_there(monkeypatch: pytest.MonkeyPatc
             closed.append(True)
 
     monkeypatch.setattr("analyses.jobs.cluster.LocalCluster", Started)
-    with pytest.raises(KeyboardInterrupt), local_cluster(2):
+    with pytest.raises(KeyboardInterrupt), _local_cluster(2):
         pass
     signal.signal(signal.SIGINT, before)
     assert closed == [True]
@@ -377,12 +377,12 @@ def test_the_name_of_merged_words_is_nobodys() -> None:
     words = [(f"w{i}", f"{MERGED}1") for i in range(80)]
     labels = torch.arange(80).numpy() % 2 == 0
     with pytest.raises(UserError, match="stands for several words here"):
-        fewer_words(words, labels, [])
+        _fewer_words(words, labels, [])
 
 
 def test_lines_that_are_left_out_are_not_counted_as_learned() -> None:
     notes: list[str] = []
-    labels, words = once(["A", "B", "A"], [("x",), ("x",), ("y",)], notes)
+    labels, words = _once(["A", "B", "A"], [("x",), ("x",), ("y",)], notes)
     assert (labels, words) == (["A"], [("y",)])
     assert "1 of 3 lines repeat another line; 2 are different" in notes[0]
 

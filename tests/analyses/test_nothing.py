@@ -24,10 +24,10 @@ from analyses.scoring.nothing import (
     PLANTED,
     RIGHT,
     TRUTH,
+    _sentences,
+    _summed_up,
     null,
     of_truths,
-    sentences,
-    summed_up,
 )
 from analyses.studies.findings.tables import load
 from analyses.track_record import FILE, track_record
@@ -100,14 +100,14 @@ def test_false_and_right_claims_are_counted_over_networks() -> None:
             *[(TRUTH[RIGHT], RIGHT, True, True, ahead) for ahead in (1.0, 2.9, 3.5, 9.0)],
         ]
     ]
-    summary = summed_up(pd.DataFrame(rows))
+    summary = _summed_up(pd.DataFrame(rows))
     table = summary.set_index(["networks", "of"])
     assert table.loc[(NOTHING, "claimed"), "share"] == 0
     assert table.loc[(NOTHING, "alone"), ["share", "count"]].tolist() == [0.25, 20]
     assert table.loc[(NOTHING, "alone"), "high"] == pytest.approx(0.469, abs=1e-3)  # Wilson's
     assert table.loc[("right answers", "claimed"), "power"] == 0.5  # two of four lie beyond 3
     assert np.isnan(table.loc[("one step", "alone"), "power"])
-    assert list(sentences(summary)) == [
+    assert list(_sentences(summary)) == [
         "q claims something of 0% [0%, 16%] of 20 networks with nothing to find and of 100% "
         "[51%, 100%] of 4 networks with right answers."
     ]
@@ -134,7 +134,7 @@ def test_the_record_of_a_question_is_what_the_kept_tables_count() -> None:
     first, *others = (load(Path("docs"), f"null{end}").rows for end in ("", "-anew", "-more"))
     anew = pd.concat(others)
     table = pd.concat([anew, first[~first["question"].isin(anew["question"])]])
-    counts = of_truths(summed_up(table)).query("of == 'claimed'")
+    counts = of_truths(_summed_up(table)).query("of == 'claimed'")
     counts["claimed"] = (counts["share"] * counts["count"]).round().astype(int)
     written = counts[["question", "networks", "claimed", "count"]].to_csv(index=False)
     assert FILE.read_text(encoding="utf-8") == written, written

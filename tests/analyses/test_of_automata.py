@@ -16,7 +16,7 @@ from analyses.command_line.app import main
 from analyses.options.lines import Recover
 from analyses.rules import of_automata, recovery
 from analyses.rules.automaton_file import read_automaton
-from analyses.rules.of_automata import Draw, Target, different, findings, recovered, targets
+from analyses.rules.of_automata import Target, _different, _Draw, findings, recovered, targets
 from interp.automata.extraction import run
 from models.errors import UserError
 from models.languages import RegularLanguage
@@ -44,7 +44,7 @@ def test_lines_are_half_members_of_all_lengths_and_all_new(
     file = tmp_path / "even.att"
     file.write_text(EVEN)
     dfa, symbols = read_automaton(file)
-    draw = Draw.of(Target(file, 0), dfa, symbols)
+    draw = _Draw.of(Target(file, 0), dfa, symbols)
     sides = {"lines": draw.lines, **draw.tests}
     for name, lines in sides.items():
         assert len(set(lines.words)) == 1000
@@ -60,10 +60,10 @@ def test_lines_are_half_members_of_all_lengths_and_all_new(
     assert dict(zip(learned, labels.tolist(), strict=True)) == dict(
         zip(draw.lines.words, draw.lines.labels.tolist(), strict=True)
     )
-    other = Draw.of(Target(file, 1), dfa, symbols)
+    other = _Draw.of(Target(file, 1), dfa, symbols)
     assert len(set(other.lines.words) & set(draw.lines.words)) < 50
     monkeypatch.setattr(of_automata, "SHORT", range(7, 9))  # here half of all words are drawn
-    draw = Draw.of(Target(file, 0), dfa, symbols)
+    draw = _Draw.of(Target(file, 0), dfa, symbols)
     assert not set(draw.tests["SR"].words) & set(
         draw.corpus.sides("train", "validation", "test")[0]
     )
@@ -71,15 +71,15 @@ def test_lines_are_half_members_of_all_lengths_and_all_new(
 
 def test_words_are_drawn_evenly_and_of_the_next_length_where_one_has_no_more() -> None:
     known = RegularLanguage.from_regex("x", "a*b", "ab")  # one word of each length
-    words = different(known, np.random.default_rng(0), range(1, 6), 3, known=[("a", "b")])
+    words = _different(known, np.random.default_rng(0), range(1, 6), 3, known=[("a", "b")])
     assert sorted(map(len, words)) == [1, 3, 4]
     even = RegularLanguage.from_regex("x", "(a|b)*", "ab")
     rng = np.random.default_rng(0)
-    drawn = Counter(w for _ in range(600) for w in different(even, rng, range(3, 4), 4, known=()))
+    drawn = Counter(w for _ in range(600) for w in _different(even, rng, range(3, 4), 4, known=()))
     assert len(drawn) == 8
     assert all(abs(n - 300) < 60 for n in drawn.values())
     with pytest.raises(LookupError, match="too few words of 1 to 5 symbols"):
-        different(known, np.random.default_rng(0), range(1, 6), 6, known=())
+        _different(known, np.random.default_rng(0), range(1, 6), 6, known=())
 
 
 def test_an_automaton_of_few_words_is_a_mistake(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_study_is_kept_and_goes_on(
 
     steps = replace(recipe(""), steps=2, evaluate_every=1)
     monkeypatch.setattr(of_automata, "lstm_configuration", lambda options, corpus: steps)
-    monkeypatch.setattr(of_automata, "by_finders", None)  # what is kept is not found again
+    monkeypatch.setattr(of_automata, "_by_finders", None)  # what is kept is not found again
     both = recovery.recover(Recover("automata", folder, 1, automata=folder, workers=1)).table
     network = both[both["way"] == "LSTM"]
     assert network["exact"].isna().all()
@@ -130,8 +130,8 @@ def test_the_shortest_code_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(of_automata, "edsm", lambda *lines: dfa)
     searched = of_automata.search(*_few(symbols))
     monkeypatch.setattr(of_automata, "search", lambda *lines: searched)
-    draw = Draw.of(target, dfa, symbols)
-    rows = {row["way"]: row for row in of_automata.by_finders(draw, dfa, symbols)}
+    draw = _Draw.of(target, dfa, symbols)
+    rows = {row["way"]: row for row in of_automata._by_finders(draw, dfa, symbols)}
     assert [rows[way]["exact"] for way in ("lab rule", "EDSM", "classes", "RPNI")] == [1, 1, 0, 0]
     assert rows["lab rule"]["says"] == rows["EDSM"]["says"] == "has an even number of a"
     at = np.array([run(wrong, lines.words) == lines.labels for lines in draw.tests.values()])

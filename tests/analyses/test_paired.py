@@ -18,7 +18,7 @@ from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed, grids
 from analyses.studies.sweeps.paired import how, pairs, versus
 from analyses.studies.sweeps.plan import plan
-from analyses.studies.sweeps.run import keep
+from analyses.studies.sweeps.run import _keep
 from analyses.studies.sweeps.summary import findings
 from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval, t_interval
@@ -143,7 +143,7 @@ def test_a_sweep_with_bands_keeps_their_table_and_figure(tmp_path: Path) -> None
         steps=1,
     )
     arguments = {"by": BY, "compare": BANDS.model_dump(), "question": "?"}
-    keep(tmp_path, Answer(table, *findings(table, BY, BANDS), arguments))
+    _keep(tmp_path, Answer(table, *findings(table, BY, BANDS), arguments))
     kept = Answers(tmp_path, bands.NAME).latest()
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, banded(table))

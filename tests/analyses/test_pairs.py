@@ -150,10 +150,10 @@ def test_free_running_is_greedy_and_right_as_often_as_forced(
 ) -> None:
     run = run_of(kind)
     model, language = run.model(), run.language
-    asked = targets.asked_of(run, 1.0, 3, 0)
+    asked = targets._asked_of(run, 1.0, 3, 0)
     for each in asked[:4]:
-        forced = targets.forced(model, run.objective, each)
-        running = targets.running(model, run.objective, each)
+        forced = targets._forced(model, run.objective, each)
+        running = targets._running(model, run.objective, each)
         inside = each.targets >= 0
         whole = [((own == each.targets) | ~inside).all(axis=1) for own in (forced, running)]
         assert whole[0].tolist() == whole[1].tolist()
@@ -172,28 +172,28 @@ def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.Monke
     run = run_of()
     trained = run.model().state_dict()["embed.weight"]
 
-    def said(model: LanguageModel, objective: object, asked: targets.Asked) -> np.ndarray:
+    def said(model: LanguageModel, objective: object, asked: targets._Asked) -> np.ndarray:
         made = asked.targets.copy()
         if not torch.equal(model.state_dict()["embed.weight"], trained):
             return np.zeros_like(made)
         made[:, 1] = 1
         return made
 
-    def alone(model: LanguageModel, objective: object, asked: targets.Asked) -> np.ndarray:
+    def alone(model: LanguageModel, objective: object, asked: targets._Asked) -> np.ndarray:
         made = said(model, objective, asked)
         made[:, 1:] = np.where(made[:, :1] > 0, 1, made[:, 1:])
         return made
 
-    monkeypatch.setattr(targets, "forced", said)
-    monkeypatch.setattr(targets, "running", alone)
-    table = targets.targets(run, Targets(windows=1.0, count=8))
+    monkeypatch.setattr(targets, "_forced", said)
+    monkeypatch.setattr(targets, "_running", alone)
+    table = targets._targets(run, Targets(windows=1.0, count=8))
     rows = table.set_index(["model", "group"])
     assert rows.loc[("trained", 5)][["exact", "alone"]].tolist() == [0.0, 0.0]
     assert rows.loc[("trained", 5), "forced"] == pytest.approx(5 / 6)
     assert rows.loc[("trained", 5), "running"] == pytest.approx(2 / 6)  # the first, and END
     assert rows.loc[("untrained", 5)][["exact", "forced", "running"]].tolist() == [0.0] * 3
     assert rows.loc[("another source", 5), "exact"] < 1
-    by_place = targets.targets(run, Targets("place", count=8)).set_index(["model", "group"])
+    by_place = targets._targets(run, Targets("place", count=8)).set_index(["model", "group"])
     trained_rows = by_place.loc["trained"]
     assert trained_rows.loc[1, ["exact", "forced", "running"]].tolist() == [1.0, 1.0, 1.0]
     assert trained_rows.loc[3, ["exact", "running"]].tolist()[0] == 0.0
@@ -208,10 +208,10 @@ def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.Monke
 def test_the_commonest_target_and_what_lies_in_the_window(run_of: Callable[..., Run]) -> None:
     run = run_of()
     window = run.language.length_of(run.config.max_n)
-    asked = targets.asked_of(run, 2.0, 8, 0)
+    asked = targets._asked_of(run, 2.0, 8, 0)
     true = [tuple(row[row >= 0]) for each in asked for row in each.targets]
     common = Counter(true).most_common(1)[0][1]
-    table = targets.targets(run, Targets(count=8)).set_index(["model", "group"])
+    table = targets._targets(run, Targets(count=8)).set_index(["model", "group"])
     for name in ("trained", *targets.CONTROLS):
         own = table.loc[name]
         assert round((own["commonest"] * own["pairs"]).sum()) == common
@@ -267,7 +267,7 @@ def test_targets_are_held_against_those_that_know_no_source(
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
     run_of: Callable[..., Run],
 ) -> None:
-    table = targets.targets(run_of("lstm-attention"), Targets(windows=1.0, count=6))
+    table = targets._targets(run_of("lstm-attention"), Targets(windows=1.0, count=6))
     compared = targets.QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == 2 * len(table)
     for row in table.itertuples():
@@ -278,7 +278,7 @@ def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
         in targets.QUESTION.claims(Answer(table))[0].sentence
     )
     assert targets.QUESTION.chart(Answer(table)).to_dict()
-    assert targets.side_by_side(table).columns[:2].tolist() == ["source", "pairs"]
+    assert targets._side_by_side(table).columns[:2].tolist() == ["source", "pairs"]
 
 
 def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +286,7 @@ def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[s
     words = ["analyse", str(run.path), "targets", "--count", "4", "--windows", "1"]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    expected = targets.targets(run, Targets(windows=1.0, count=4))
+    expected = targets._targets(run, Targets(windows=1.0, count=4))
     assert pd.DataFrame(said["table"])["forced"].tolist() == pytest.approx(
         expected["forced"].tolist()
     )

@@ -21,12 +21,12 @@ from analyses.options.behaviour import Perplexity
 from analyses.questions.behaviour.perplexity import (
     CONTROLS,
     QUESTION,
+    _perplexity,
+    _side_by_side,
+    _trigram,
     asked_of,
-    perplexity,
     said_of,
     shares_of,
-    side_by_side,
-    trigram,
 )
 from models.base import LanguageModel
 from models.decoding.choice import Choice
@@ -74,14 +74,14 @@ def logs_by_hand(model: LanguageModel, taught: Objective, prefix: Word) -> torch
 
 @pytest.mark.parametrize("by", ["length", "depth"])
 def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
-    table = perplexity(run, Perplexity(by, count=5, deepest=3))
+    table = _perplexity(run, Perplexity(by, count=5, deepest=3))
     known = run.language
     assert isinstance(known, ContextFreeLanguage)
     asked, shares = asked_of(run, by, 5, 3, 0), shares_of(run, known)
     models = {
         "trained": (run.model(), run.objective),
         "untrained": (run.untrained(), run.objective),
-        "trigram": (trigram(run), LM),
+        "trigram": (_trigram(run), LM),
     }
     groups = set(asked.groups.tolist())
     assert groups == ({2, 4, 6, 8} if by == "length" else {1, 2, 3})
@@ -124,14 +124,14 @@ def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
 
 
 def test_training_brings_it_nearer_to_the_language(run: Run) -> None:
-    found = side_by_side(perplexity(run, Perplexity(count=20)))
+    found = _side_by_side(_perplexity(run, Perplexity(count=20)))
     assert (found["kl"] < found["untrained"]).all()
     assert (found["kl"] < found["trigram"]).sum() >= 2
     assert found["length"].tolist() == [2, 4, 6, 8]
 
 
 def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(run: Run) -> None:
-    table = perplexity(run, Perplexity(count=6))
+    table = _perplexity(run, Perplexity(count=6))
     compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
     for row in table.itertuples():
@@ -159,14 +159,14 @@ def test_a_changed_distribution_is_measured_as_it_is_drawn_from(run: Run) -> Non
 def test_what_cannot_be_asked_says_so(run: Run, tmp_path: Path) -> None:
     plain = Run.create(tmp_path / "anbn", tiny_config(steps=1))
     with pytest.raises(UserError, match="anbn has no trees"):
-        perplexity(plain, Perplexity("depth"))
+        _perplexity(plain, Perplexity("depth"))
     verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
     train(verdict, "cpu")
     with pytest.raises(UserError, match="taught verdicts alone"):
         answer(verdict, "perplexity", Perplexity(count=2))
     shuffled = Run.create(tmp_path / "shuffle", tiny_config(steps=1, language="shuffle2"))
     with pytest.raises(UserError, match="how likely shuffle2 draws which word"):
-        perplexity(shuffled, Perplexity(count=2))
+        _perplexity(shuffled, Perplexity(count=2))
     assert isinstance(run.language, FormalLanguage)
 
 
@@ -217,7 +217,7 @@ def test_a_depth_with_one_word_is_left_out_of_the_interval() -> None:
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(run.path), "perplexity", "--count", "4", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    table = perplexity(run, Perplexity(count=4))
+    table = _perplexity(run, Perplexity(count=4))
     assert said["sentence"] == told(QUESTION.claims(Answer(table)), None)
     assert pd.DataFrame(said["table"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
     wrong = ["analyse", str(run.path), "perplexity", "--by", "depth", "--deepest", "99"]

@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Positions
-from analyses.questions.inside.positions import QUESTION, position_table
+from analyses.questions.inside.positions import QUESTION, _position_table
 from interp.vectors.positions import properties
 from models.errors import UserError
 from models.model_config import ModelConfig
@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return position_table(run, Positions(N, D)).set_index("kind")
+    return _position_table(run, Positions(N, D)).set_index("kind")
 
 
 def binary_step(bits: int) -> float:
@@ -73,7 +73,7 @@ def test_up_to_which_length_unique(table: pd.DataFrame) -> None:
 
 
 def test_what_each_kind_meets_is_counted(run: Run) -> None:
-    (claim,) = QUESTION.claims(Answer(position_table(run, Positions(N, D))))
+    (claim,) = QUESTION.claims(Answer(_position_table(run, Positions(N, D))))
     meets = {
         note.split(":")[0]: note.split(": ")[1].rstrip(".").split(", ") for note in claim.notes
     }
@@ -87,7 +87,7 @@ def test_what_each_kind_meets_is_counted(run: Run) -> None:
 @pytest.mark.parametrize("shift", [1, 7, 32])
 def test_whether_a_step_is_one_map(shift: int, run: Run) -> None:
     """Sines and cosines of all frequencies turn by shift times their frequency."""
-    table = position_table(run, Positions(N, D, shift)).set_index("kind")
+    table = _position_table(run, Positions(N, D, shift)).set_index("kind")
     assert (table.loc[EXACT, "step"] < 1e-5).all()
     turned = sinusoidal(torch.as_tensor(np.arange(3 * N)), HEAD).double().numpy()
     a = shift / 10_000.0 ** (np.arange(0, HEAD, 2) / HEAD)

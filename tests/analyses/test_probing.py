@@ -21,7 +21,7 @@ from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
 from analyses.answers import Answer
 from analyses.questions.inside import probing as asked_of_run
-from analyses.questions.inside.probing import QUESTION, Options, analyse, examples, findings
+from analyses.questions.inside.probing import QUESTION, Options, _findings, analyse, examples
 from analyses.words import one_of_each, sample_window
 from interp.probing import probes as probing
 from interp.probing.linear import Kind, fit_linear
@@ -391,7 +391,7 @@ def test_the_words_that_choose_are_scored_apart(
 def test_too_few_words_are_a_users_mistake() -> None:
     empty = pd.DataFrame(columns=["model", "probe", "split", "site", "target", "metric", "choice"])
     with pytest.raises(UserError, match=r"too few words .* larger --max-n$"):
-        findings(empty.assign(score=[], low=[], high=[], n_test=[]))
+        _findings(empty.assign(score=[], low=[], high=[], n_test=[]))
 
 
 def read(low: float | None, untrained: float, longer: float = 0.9) -> Answer:
@@ -438,8 +438,8 @@ def test_the_main_variable_is_the_first_of_the_language_that_was_probed() -> Non
     columns = ["model", "probe", "split", "target", "metric", "choice", "score"]
     rows = [("trained", "linear", "words", name, "R2", 0.9, 0.9) for name in ("x", "y", "z")]
     table = pd.DataFrame(rows, columns=columns).assign(site="embed", low=0.8, high=1.0, n_test=9)
-    assert findings(table, ["w", "z", "x"])["main"] == "z"
-    assert findings(table)["main"] == "x"
+    assert _findings(table, ["w", "z", "x"])["main"] == "z"
+    assert _findings(table)["main"] == "x"
 
 
 def test_metrics_are_named() -> None:

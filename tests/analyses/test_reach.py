@@ -20,7 +20,13 @@ from analyses.options.inside import Dimension
 from analyses.options.parts import Cosine, Reach
 from analyses.questions.inside import dimension as filled
 from analyses.questions.parts import cosine as of_scores
-from analyses.questions.parts.reach import QUESTION, reach, side_by_side, steps_by_length, words_of
+from analyses.questions.parts.reach import (
+    QUESTION,
+    _reach,
+    _side_by_side,
+    _words_of,
+    steps_by_length,
+)
 from analyses.studies.listing import runs_of
 from interp.heads.cosine import agreement_with_cosine
 from interp.heads.qk_and_ov import qk_circuit
@@ -50,7 +56,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.fixture(scope="module")
 def tables(runs: dict[str, Run]) -> dict[str, pd.DataFrame]:
-    return {name: reach(run, Reach(12)) for name, run in runs.items()}
+    return {name: _reach(run, Reach(12)) for name, run in runs.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,7 +64,7 @@ def test_each_row_is_a_gradient_by_hand(
     kind: str, runs: dict[str, Run], tables: dict[str, pd.DataFrame]
 ) -> None:
     run, table = runs[kind], tables[kind]
-    tokens = words_of(run, 12, 0, 0)
+    tokens = _words_of(run, 12, 0, 0)
     assert len(np.unique(tokens.numpy(), axis=0)) == len(tokens) == 12
     assert tokens.shape[1] == 1 + 12  # n = 6
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
@@ -81,7 +87,7 @@ def test_each_row_is_a_gradient_by_hand(
 def test_the_steps_are_those_of_each_architecture(
     runs: dict[str, Run], tables: dict[str, pd.DataFrame]
 ) -> None:
-    brief = pd.concat({name: side_by_side(own).set_index("model") for name, own in tables.items()})
+    brief = pd.concat({name: _side_by_side(own).set_index("model") for name, own in tables.items()})
     layers = TINY.n_layers
     assert brief.loc[("transformer", "trained"), "path_length"] == 1
     assert brief.loc[("lstm", "trained"), "path_length"] == 11
@@ -110,7 +116,7 @@ def test_the_steps_are_those_of_each_architecture(
 
 
 def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
-    table = filled.dimension(runs["lstm"], Dimension(30))
+    table = filled._dimension(runs["lstm"], Dimension(30))
     sites = [
         "embed",
         *(f"L{n} {part}" for n in range(TINY.n_layers) for part in ("cell", "resid_post")),
@@ -142,7 +148,7 @@ def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
 def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "parity", tiny_config(language="parity", steps=1))
     train(run, "cpu")
-    table = filled.dimension(run, Dimension(10))
+    table = filled._dimension(run, Dimension(10))
     assert set(table["states"]) == {2}
     assert filled.QUESTION.claims(Answer(table))[0].notes == (
         "The minimal automaton has 2 states.",
@@ -152,7 +158,7 @@ def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
 def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "nested", tiny_config(language="nested", steps=1, max_n=8))
     train(run, "cpu")
-    table = of_scores.cosine(run, Cosine())
+    table = of_scores._cosine(run, Cosine())
     model = run.model()
     assert isinstance(model, EmbeddingModel)
     read = [token for token in range(len(model.vocabulary)) if token != END_ID]
@@ -225,4 +231,4 @@ def test_what_cannot_be_asked_says_so(runs: dict[str, Run], tmp_path: Path) -> N
     with pytest.raises(UserError, match="ask a causal network"):
         answer(encoder, "reach")
     with pytest.raises(UserError, match="different words of 3 symbols"):
-        words_of(runs["lstm"], 12, 3, 0)
+        _words_of(runs["lstm"], 12, 3, 0)

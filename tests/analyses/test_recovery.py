@@ -23,9 +23,9 @@ from analyses.rules.recovery import (
     VOCABULARY,
     Corpus,
     Recover,
-    corpora,
+    _corpora,
+    _findings,
     file_name,
-    findings,
     planted,
     recovered,
 )
@@ -93,7 +93,7 @@ def test_noise_turns_its_share_of_the_labels_round() -> None:
 
 def test_disfluent_lines_have_the_labels_of_what_was_meant() -> None:
     """What was meant is the line without disfluencies, of the same seed."""
-    for corpus in corpora("disfluent", 1):
+    for corpus in _corpora("disfluent", 1):
         labels, words = replace(corpus, lines=300).drawn()
         meant = replace(corpus, lines=300, disfluent=0.0).drawn()
         assert labels == meant[0]
@@ -118,7 +118,7 @@ def test_random_labels_know_nothing_of_their_lines() -> None:
     ],
 )
 def test_what_a_study_asks_for(study: Any, seeds: int, count: int) -> None:
-    asked = corpora(study, seeds)
+    asked = _corpora(study, seeds)
     assert len(asked) == len({corpus.name for corpus in asked}) == count
 
 
@@ -200,7 +200,7 @@ def test_both_kinds_of_error_are_counted() -> None:
     table = pd.DataFrame({"family": families, "outcome": outcomes, "way": "best", "seconds": 2.0})
     others = table.assign(way="Transformer", outcome="wrong rule")  # only the answer counts
     table = pd.concat([table, others])
-    assert findings(table)[0].startswith(
+    assert _findings(table)[0].startswith(
         "Rules recovered exactly by lab rule: 2 of 4 (50%, 95% interval 15% to 85%). Rules "
         "for which it found no reliable rule: 1. Corpora for which it found a wrong one: 1 of 5."
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.studies.reliance import FEWEST, credit, follows, in_words
+from analyses.studies.reliance import FEWEST, _follows, credit, in_words
 
 NETWORKS = 10
 
@@ -67,7 +67,7 @@ def test_without_a_shortcut_there_is_no_row() -> None:
 def test_who_follows_among_planted_networks() -> None:
     """Flow gives planted networks more than clean ones, and among the planted it is blind."""
     rows = credit(*tables())
-    found = follows(rows).set_index("method")
+    found = _follows(rows).set_index("method")
     assert found.loc["LIME", ["networks", "rho"]].tolist() == [NETWORKS, pytest.approx(1)]
     assert found.loc["LIME", "corrected"] == pytest.approx(2 * found.loc["LIME", "p"])
     assert abs(found.loc["flow", "rho"]) < 0.4
@@ -87,8 +87,8 @@ def test_where_none_follows_none_is_named_as_one_that_does() -> None:
 
 
 def test_few_networks_and_equal_values_are_not_tested() -> None:
-    assert follows(credit(*tables(networks=FEWEST - 1))).empty
+    assert _follows(credit(*tables(networks=FEWEST - 1))).empty
     found, leans = tables()
     alike = {key: table.assign(shortcut=1.0) for key, table in found.items()}
-    assert follows(credit(alike, leans)).empty
+    assert _follows(credit(alike, leans)).empty
     assert in_words(credit(alike, leans)) == ""

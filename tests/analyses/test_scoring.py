@@ -22,9 +22,9 @@ from analyses.command_line.app import main
 from analyses.options.plants import SETTINGS, Score
 from analyses.scoring import board, keys, lenses, planted
 from analyses.scoring.door import Door, Reply
-from analyses.scoring.grades import MAIN, PROXIES, TRUTH, grade, oracle, ranking
+from analyses.scoring.grades import MAIN, PROXIES, TRUTH, _ranking, grade, oracle
 from analyses.scoring.inside import as_lists
-from analyses.scoring.keys import basis, rationales, relevant
+from analyses.scoring.keys import _rationales, _relevant, basis
 from analyses.scoring.paper import OF_PLANTS, Question, read_network, read_words, write_network
 from analyses.scoring.summary import AGAIN, ALL, compact, meta_score, summed_up
 from models.errors import UserError
@@ -123,8 +123,8 @@ def test_rationales_are_the_minimal_sets_that_decide(members: list[bool], number
 
     sets = [c for size in range(5) for c in combinations(range(4), size) if decides(c)]
     minimal = [list(s) for s in sets if not any(set(o) < set(s) for o in sets)]
-    assert sorted(rationales(shares, word)) == sorted(minimal)
-    assert set(np.flatnonzero(relevant(shares, word))) == {p for s in minimal for p in s}
+    assert sorted(_rationales(shares, word)) == sorted(minimal)
+    assert set(np.flatnonzero(_relevant(shares, word))) == {p for s in minimal for p in s}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_values_of_a_word_by_shapley_get_a_cosine_of_one(
 def test_random_values_are_at_chance(question: Question, asked: dict[Question, Any]) -> None:
     rng = np.random.default_rng(0)
     rows = np.atleast_2d(asked[question].inside)
-    draws = [ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in range(50)]
+    draws = [_ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in range(50)]
     assert np.mean(draws) == pytest.approx(0.5, abs=0.06)
 
 

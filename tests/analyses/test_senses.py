@@ -15,7 +15,7 @@ from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Senses
 from analyses.questions.inside import senses as module
-from analyses.questions.inside.senses import QUESTION, occurrences, senses, senses_of
+from analyses.questions.inside.senses import QUESTION, _occurrences, _senses, _senses_of
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, language
 from models.runs.run import Run
@@ -42,11 +42,11 @@ def test_a_sense_is_the_nonterminal_above_a_word() -> None:
     known = language("linear")
     assert isinstance(known, ContextFreeLanguage)
     word = ["de", "hond", "ziet", "het", "paard", "en", "het", "slaapt"]
-    assert senses_of(next(known.trees(word))) == ["D", "N", "VT", "D", "N", "C", "C", "VI"]
+    assert _senses_of(next(known.trees(word))) == ["D", "N", "VT", "D", "N", "C", "C", "VI"]
 
 
 def test_occurrences_are_where_the_trees_say(run: Run) -> None:
-    words, found = occurrences(run, 600, 0)
+    words, found = _occurrences(run, 600, 0)
     assert set(found) == {"en", "het"}
     assert set(found["het"]) == {"C", "D"}
     known = run.language
@@ -57,7 +57,7 @@ def test_occurrences_are_where_the_trees_say(run: Run) -> None:
             for row, at in places[:20]:
                 sentence = known.vocabulary.decode(words.ids[row, : words.lengths[row]])
                 assert sentence[at - 1] == word
-                assert senses_of(next(known.trees(sentence)))[at - 1] == sense
+                assert _senses_of(next(known.trees(sentence)))[at - 1] == sense
 
 
 def test_the_embedding_is_at_chance_and_layers_are_not(table: pd.DataFrame) -> None:
@@ -86,7 +86,7 @@ def test_planted_activations_are_told_apart_and_noise_is_not() -> None:
 
 
 def test_an_occurrence_of_an_equal_beginning_counts_once(run: Run) -> None:
-    words, found = occurrences(run, 600, 0)
+    words, found = _occurrences(run, 600, 0)
     places, labels = module._different(words, found["het"])
     each = zip(places, labels, strict=True)
     begins = {(words.ids[row, :at].tobytes(), sense) for (row, at), sense in each}
@@ -137,4 +137,4 @@ def test_what_has_no_two_senses_says_so(tmp_path: Path) -> None:
         answer(plain, "senses")
     nested = Run.create(tmp_path / "nested", tiny_config(language="nested", steps=1, max_n=8))
     with pytest.raises(UserError, match="no word of nested stands 40 times for each of two"):
-        senses(nested, Senses(100))
+        _senses(nested, Senses(100))

@@ -14,15 +14,15 @@ from conftest import tiny_config, without_pictures
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Sentences
-from analyses.questions.inside.sentence_words import MOST_SYMBOLS, asked_of, facts
+from analyses.questions.inside.sentence_words import MOST_SYMBOLS, _facts, asked_of
 from analyses.questions.inside.sentences import (
     MODELS,
     QUESTION,
+    _read,
+    _sentences,
     _shuffled,
+    _side_by_side,
     map_of,
-    read,
-    sentences,
-    side_by_side,
 )
 from interp.statistics import wilson
 from models.config import ModelConfig
@@ -99,7 +99,7 @@ def test_facts_are_those_of_the_language(tmp_path: Path, name: str) -> None:
 def test_the_symbols_that_are_counted_are_those_that_differ_most() -> None:
     known = language("nested")
     words = known.vocabulary.words([["de"] * n + ["kat"] * (n % 2) + ["hond"] for n in range(9)])
-    found = facts(known, words, None)
+    found = _facts(known, words, None)
     assert [fact for fact in found if fact.startswith("count ")][:2] == ["count de", "count kat"]
     assert "count hond" not in found  # once in each word
 
@@ -107,7 +107,7 @@ def test_the_symbols_that_are_counted_are_those_that_differ_most() -> None:
 def test_a_bag_is_the_mean_of_the_embeddings_whatever_their_order(run: Run) -> None:
     model = run.model()
     words = run.language.vocabulary.words(["([])()", "))(([]", "()", "(([]))()"])
-    known = read(model, words, np.ones(4, dtype=bool))
+    known = _read(model, words, np.ones(4, dtype=bool))
     bag = known.pooled["bag"]["embed"]
     for row, ids in enumerate(decoded(run.language, words)):
         own = model.W_E[[model.vocabulary.ids[symbol] for symbol in ids]]
@@ -119,7 +119,7 @@ def test_a_bag_is_the_mean_of_the_embeddings_whatever_their_order(run: Run) -> N
 def test_vectors_are_those_of_a_word_alone(run: Run) -> None:
     model = run.model()
     words = run.language.vocabulary.words(["([])()", "()", "(([]))()"])
-    found = read(model, words, np.ones(3, dtype=bool)).pooled
+    found = _read(model, words, np.ones(3, dtype=bool)).pooled
     for row, word in enumerate(decoded(run.language, words)):
         _, cache = model.run_with_cache(model.to_tokens(" ".join(word)))
         x = cache["blocks.0.hook_resid_post"][0]
@@ -133,7 +133,7 @@ def test_z_is_what_a_recurrent_network_goes_on_from(tmp_path: Path) -> None:
     made = new(tmp_path, "anbn", LSTM).untrained()
     assert isinstance(made, HookedLSTM)
     words = made.vocabulary.words(["aab", "abbba"])
-    found = read(made, words, np.ones(2, dtype=bool)).pooled["z*"]["all layers"]
+    found = _read(made, words, np.ones(2, dtype=bool)).pooled["z*"]["all layers"]
     for row, word in enumerate(["aab", "abbba"]):
         x, ends = made.embed(made.to_tokens(word)), list[torch.Tensor]()
         for block in made.blocks:
@@ -148,7 +148,7 @@ def test_z_of_two_sides_is_what_the_decoder_starts_from(
     made = new(tmp_path, "copy", PAIR).untrained()
     assert isinstance(made, HookedLSTMPair)
     words = made.vocabulary.words(["abc>", "d>"])
-    found = read(made, words, np.ones(2, dtype=bool)).pooled["z*"]["all layers"]
+    found = _read(made, words, np.ones(2, dtype=bool)).pooled["z*"]["all layers"]
     decoder, starts = made.blocks[1], list[State]()
     go_on = decoder.run
 
@@ -181,7 +181,7 @@ def test_a_tagger_sees_sources_without_their_borders(tmp_path: Path) -> None:
     words = decoded(run.language, asked.words)
     assert not any(">" in word for word in words)
     assert list(asked.facts["length"].values[:, 0]) == [len(word) for word in words]
-    vectors = read(run.untrained(), asked.words, asked.fit).pooled["last"]["L0 resid_post"]
+    vectors = _read(run.untrained(), asked.words, asked.fit).pooled["last"]["L0 resid_post"]
     _, cache = run.untrained().run_with_cache(run.untrained().to_tokens(" ".join(words[0])))
     torch.testing.assert_close(vectors[0], cache["blocks.0.hook_resid_post"][0, -1])
 
@@ -198,7 +198,7 @@ def test_the_class_token_of_an_encoder_sees_the_word(tmp_path: Path) -> None:
     model = ModelConfig(n_layers=1, n_heads=2, d_model=16, mask="bidirectional")
     run = new(tmp_path, "dyck2", model, max_n=12, objective="verdict", steps=1)
     train(run, "cpu")
-    rows = sentences(run, Sentences(200)).set_index(["pooling", "fact", "model"])["score"]
+    rows = _sentences(run, Sentences(200)).set_index(["pooling", "fact", "model"])["score"]
     assert rows["first", "length", "trained"] > 0.5
 
 
@@ -227,7 +227,7 @@ def test_shuffled_labels_are_shuffled_where_probes_are_fitted(run: Run) -> None:
 def test_each_score_is_compared_over_seeds_and_stands_side_by_side(table: pd.DataFrame) -> None:
     compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
-    wide = side_by_side(table).set_index(["fact", "model"])
+    wide = _side_by_side(table).set_index(["fact", "model"])
     for row in table.itertuples():
         assert compared[f"{row.fact}, {row.pooling}", row.model] == row.score
         assert wide.loc[(row.fact, row.model), row.pooling] == row.score

@@ -14,7 +14,7 @@ from analyses import console
 from analyses.answers import Answer, answer, question
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
-from analyses.console import PLAIN, option_values, progress_lines, shown
+from analyses.console import PLAIN, _progress_lines, option_values, shown
 from analyses.options.commands import Train
 from analyses.options.parts import Patching
 from analyses.options.shared import Asks, Shows
@@ -240,7 +240,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
 ) -> None:
     clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 11.5, 11.5])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
-    report = progress_lines()
+    report = _progress_lines()
     for done in range(4):
         report(done, 9, "patching")
     assert capsys.readouterr().err == "patching: 1 of 9\npatching: 3 of 9\n"

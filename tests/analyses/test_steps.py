@@ -82,7 +82,7 @@ def test_a_model_that_believes_and_one_that_reads_the_source(
         return known.vocabulary.words([(*rest, *rest)[:places]]).ids
 
     monkeypatch.setattr(edited, "greedy", greedy)
-    rows = edited.edited(run, Steps(count=20)).set_index(["model", "steps", "way"])["share"]
+    rows = edited._edited(run, Steps(count=20)).set_index(["model", "steps", "way"])["share"]
     follows, answers, stays = (rows["trained", "edited", way] for way in edited.WAYS)
     assert (follows, answers, stays) == ((1.0, 1.0, 0.0) if believes else (0.0, 0.0, 1.0))
     assert rows["trained", "as it is", edited.WAYS[2]] == 1.0
@@ -124,7 +124,7 @@ def test_the_answer_that_is_told_is_held_against_its_controls(
 
 
 def test_the_commonest_answer_is_counted(run: Run) -> None:
-    table = edited.edited(run, Steps(count=40)).set_index(["model", "steps", "way"])["commonest"]
+    table = edited._edited(run, Steps(count=40)).set_index(["model", "steps", "way"])["commonest"]
     known, chance = steps(), np.random.default_rng([edited.ANALYSIS_SEED, 0, 1])
     lengths = [known.length_of(n) for n in range(3, 7)]
     rng = np.random.default_rng([edited.ANALYSIS_SEED, 0])
@@ -141,7 +141,7 @@ def test_the_commonest_answer_is_counted(run: Run) -> None:
 def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["analyse", str(run.path), "steps", "--count", "6", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    expected = edited.edited(run, Steps(count=6))
+    expected = edited._edited(run, Steps(count=6))
     assert pd.DataFrame(said["table"])["share"].tolist() == pytest.approx(
         expected["share"].tolist()
     )

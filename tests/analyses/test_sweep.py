@@ -32,10 +32,10 @@ from analyses.questions.behaviour.accuracy import exact_to
 from analyses.rendering import render
 from analyses.studies.sweeps import estimate
 from analyses.studies.sweeps import run as sweeps
-from analyses.studies.sweeps.exam import Exam, exam_words, judged
+from analyses.studies.sweeps.exam import Exam, _exam_words, judged
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import plan, plan_of
-from analyses.studies.sweeps.run import COLUMNS, complete, sweep
+from analyses.studies.sweeps.run import COLUMNS, _complete, sweep
 from analyses.studies.sweeps.summary import readable, summary
 from interp.statistics import nested_bootstrap
 from models.base import build
@@ -132,7 +132,7 @@ def test_a_row_is_what_evaluate_says(file: Path) -> None:
     assert set(rows["model.n_layers"]) == {2}
     parameters = sum(p.numel() for p in run.model().parameters())
     assert set(rows["parameters"]) == {parameters}
-    words = exam_words("anbn", tuple(rows["length"]), 4, 0, True)
+    words = _exam_words("anbn", tuple(rows["length"]), 4, 0, True)
     assert all((sample.labels.sum(), len(sample.labels)) == (2, 4) for sample in words)
     ordinary = judged(run, Exam(windows=2, count=4, hard=False))
     expected = evaluate(run.model(), run.language, run.objective, rows["length"].tolist(), 4)
@@ -151,7 +151,7 @@ def test_hard_words_are_near_misses_of_lengths_that_have_them() -> None:
     known = language("anbncn")
 
     def furthest(hard: bool) -> int:
-        (sample,) = exam_words("anbncn", (15,), 40, 0, hard)
+        (sample,) = _exam_words("anbncn", (15,), 40, 0, hard)
         others = sample.words.ids[~sample.labels]
         return max(len(known.rationale(known.vocabulary.decode(row)) or ()) for row in others)
 
@@ -278,7 +278,7 @@ def test_what_failed_is_tried_again_and_told(
 def test_the_table_grows_while_the_sweep_goes_on(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeps, "Paced", lambda action: action)  # after every run
+    monkeypatch.setattr(sweeps, "_Paced", lambda action: action)  # after every run
     seen = []
 
     def look(done: float, total: float, what: str) -> None:
@@ -302,7 +302,7 @@ def test_a_paced_action_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatc
         done.append(now[0])
         now[0] += 2.0
 
-    paced = sweeps.Paced(action)
+    paced = sweeps._Paced(action)
     while now[0] < 60:
         paced()
         now[0] += 1.0
@@ -363,7 +363,7 @@ def test_a_scheduler_that_cannot_be_leaves_no_folder(file: Path) -> None:
 def test_a_worker_that_does_not_see_the_folder_says_so(file: Path) -> None:
     (planned, *_), _ = plan(read(file))
     with pytest.raises(UserError, match=r"the worker on \S+ does not see .*elsewhere: all"):
-        complete(file.parent / "elsewhere", {"run": planned.config}, Exam(), "cpu")
+        _complete(file.parent / "elsewhere", {"run": planned.config}, Exam(), "cpu")
 
 
 def test_where_there_is_no_sweep(tmp_path: Path) -> None:

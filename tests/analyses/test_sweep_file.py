@@ -12,7 +12,7 @@ from analyses.options.shipped import SWEEPS, find, shipped
 from analyses.options.studies import Sweep
 from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import FIELDS, SweepFile, checked, read
-from analyses.studies.sweeps.plan import largest_size, plan
+from analyses.studies.sweeps.plan import _largest_size, plan
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
@@ -84,7 +84,7 @@ def test_the_window_in_symbols_becomes_a_size() -> None:
     for name in ("anbn", "anbncn", "anbncndn", "parity"):
         known = language(name)
         for length in range(4, 30):
-            n = largest_size(name, length)
+            n = _largest_size(name, length)
             assert known.length_of(n) <= length < known.length_of(n + 1)
 
 

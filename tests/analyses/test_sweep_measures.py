@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from analyses.charts.measures import middles
+from analyses.charts.measures import _middles
 from analyses.command_line.app import main
 from analyses.options.studies import Sweep
 from analyses.questions.training.gradients import by_layer
@@ -18,7 +18,7 @@ from analyses.questions.training.loss import loss
 from analyses.studies.sweeps import further
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.file import read
-from analyses.studies.sweeps.further import FURTHER, LESS, MEANING, Further, columns_of
+from analyses.studies.sweeps.further import FURTHER, LESS, MEANING, _Further, columns_of
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.of_run.speed import speed
 from analyses.studies.sweeps.over_seeds import over_seeds, wide
@@ -118,7 +118,7 @@ def test_nothing_is_measured_twice_and_a_new_measure_alone_is_added(
     def refuse(run: Run) -> dict[str, float]:
         raise AssertionError(run)
 
-    again = {name: Further(refuse, of.meaning, of.less) for name, of in FURTHER.items()}
+    again = {name: _Further(refuse, of.meaning, of.less) for name, of in FURTHER.items()}
     monkeypatch.setattr(further, "FURTHER", again)
     pd.testing.assert_frame_equal(sweep(asked(file)).table, before)
     fewer = tmp_path / "tiny.toml"
@@ -217,7 +217,7 @@ def test_a_sweep_counts_what_diverged(
     printed = capsys.readouterr().out
     kept = sweeps.load(tmp_path / "out")
     assert kept is not None
-    gone = sweeps.diverged_of(kept)
+    gone = pd.DataFrame(kept.findings["diverged"])
     assert len(gone) == printed.count("its training diverged") == 2
     assert set(gone["learning_rate"]) == {1e3}
     assert "diverged" in printed.split("The share of words")[0]
@@ -268,9 +268,9 @@ def test_a_picture_never_averages_over_those_that_got_there() -> None:
     """Of censored numbers the middle is the median over all seeds; else it is the mean."""
     rows = [("fast", 100.0), ("fast", 200.0), ("fast", None), ("slow", 300.0), ("slow", None)]
     values = pd.DataFrame(rows, columns=["setting", "value"]).assign(language="anbn")
-    found = middles(values, censored=True).set_index("setting")
+    found = _middles(values, censored=True).set_index("setting")
     assert found["value"].to_dict() == {"fast": 200.0}  # half of the slow have no number
     assert found["seeds"].to_dict() == {"fast": 2}
-    found = middles(values, censored=False).set_index("setting")
+    found = _middles(values, censored=False).set_index("setting")
     assert found["value"].to_dict() == {"fast": 150.0, "slow": 300.0}
     assert found.loc["fast", "low"] < 150 < found.loc["fast", "high"]

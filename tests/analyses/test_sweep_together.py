@@ -11,7 +11,7 @@ from analyses.options.studies import Sweep
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import Planned, plan
-from analyses.studies.sweeps.run import groups, on_gpu, sweep
+from analyses.studies.sweeps.run import _groups, _on_gpu, sweep
 from models.runs.run import Run
 
 FILE = """
@@ -48,7 +48,7 @@ def planned(file: Path) -> list[Planned]:
 
 def test_groups_differ_in_the_seed_alone_and_lose_no_run(file: Path) -> None:
     runs = planned(file)
-    found = groups(runs, 2)
+    found = _groups(runs, 2)
     assert sorted(run.name for group in found for run in group) == sorted(r.name for r in runs)
     for group in found:
         assert len({(run.config.language, run.config.model) for run in group}) == 1
@@ -62,16 +62,16 @@ def test_groups_differ_in_the_seed_alone_and_lose_no_run(file: Path) -> None:
 
 def test_one_by_one_each_run_is_its_own_job(file: Path) -> None:
     runs = planned(file)
-    assert groups(runs, 1) == [[run] for run in runs]
+    assert _groups(runs, 1) == [[run] for run in runs]
 
 
 def test_a_gpu_is_where_the_workers_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert on_gpu(Sweep("seeds")) == there
-        assert not on_gpu(Sweep("seeds", device="cpu"))
-        assert not on_gpu(Sweep("seeds", scheduler="tcp://far:1"))
-        assert on_gpu(Sweep("seeds", scheduler="tcp://far:1", device="cuda"))
+        assert _on_gpu(Sweep("seeds")) == there
+        assert not _on_gpu(Sweep("seeds", device="cpu"))
+        assert not _on_gpu(Sweep("seeds", scheduler="tcp://far:1"))
+        assert _on_gpu(Sweep("seeds", scheduler="tcp://far:1", device="cuda"))
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ def test_runs_trained_at_once_are_those_of_a_sweep_one_by_one(
 ) -> None:
     file.write_text(FILE.replace('"an", ', ""))
     alone = sweep(Sweep(str(file), out=tmp_path / "alone", workers=1, device="cpu"))
-    monkeypatch.setattr("analyses.studies.sweeps.run.on_gpu", lambda asked: True)
+    monkeypatch.setattr("analyses.studies.sweeps.run._on_gpu", lambda asked: True)
     called = []
     together = sweeps.trained_together
     monkeypatch.setattr(

@@ -16,7 +16,7 @@ from conftest import tiny_config, without_pictures
 from analyses.answers import Answer, answer
 from analyses.command_line.app import main
 from analyses.options.inside import Syntax
-from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, chosen, words_of
+from analyses.questions.inside.syntax import OWN, PLACE, QUESTION, SWAPPED, _chosen, words_of
 from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.structural import Sentences, fit, spearman, swapped
@@ -136,7 +136,7 @@ def test_the_place_alone_needs_no_model(run: Run, table: pd.DataFrame) -> None:
 def test_the_site_is_chosen_by_other_words(table: pd.DataFrame) -> None:
     """Turned around, the scores choose no other site."""
     worse = table.assign(score=-table["score"])
-    assert chosen(worse)["site"].tolist() == chosen(table)["site"].tolist()
+    assert _chosen(worse)["site"].tolist() == _chosen(table)["site"].tolist()
     assert len(QUESTION.chart(Answer(table)).to_dict()["concat"]) == 2
 
 
@@ -168,7 +168,7 @@ def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixtur
     ]
     assert len(said["table"]) == len(table)
     compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
-    best = chosen(table)
+    best = _chosen(table)
     assert len(compared) == len(best)
     for row in best.itertuples():
         assert compared[row.of, f"{row.model}, {row.trees}"] == row.score

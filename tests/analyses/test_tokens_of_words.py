@@ -16,7 +16,7 @@ from models.languages.tokens import Tokeniser, tokenised
 
 
 def course(texts: list[str], pairs: list[tuple[str, str]]) -> list[list[list[list[str]]]]:
-    return [cut for *_, cut in of_tokens.course(texts, of_tokens.in_order(pairs), len(pairs))]
+    return [cut for *_, cut in of_tokens._course(texts, of_tokens._in_order(pairs), len(pairs))]
 
 
 def test_merges_run_from_the_left_and_stop_at_blanks() -> None:
@@ -79,7 +79,7 @@ def test_byte_pairs_beside_random_ones() -> None:
 def test_random_pairs_depend_on_the_draw_alone() -> None:
     texts = ["abcabd", "dcba"]
     one, same, other = (
-        [m for _, m, _ in of_tokens.course(texts, of_tokens.at_random(rng), 4)][-1]
+        [m for _, m, _ in of_tokens._course(texts, of_tokens._at_random(rng), 4)][-1]
         for rng in map(np.random.default_rng, (1, 1, 2))
     )
     assert one == same != other

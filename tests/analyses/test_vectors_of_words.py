@@ -20,16 +20,16 @@ from analyses.options.inside import Vectors
 from analyses.questions.inside.vectors import (
     QUESTION,
     RANDOM,
+    _left_out,
+    _neighbours,
+    _of_model,
+    _side_by_side,
+    _twins_of,
     analogies_of,
     classes_of,
-    left_out,
     map_of,
     nearest,
-    neighbours,
-    of_model,
-    side_by_side,
     text_of,
-    twins_of,
     vectors_of,
 )
 from interp.vectors.analogies import answer, right
@@ -69,7 +69,7 @@ def test_classes_are_the_nonterminals_that_become_a_word() -> None:
     assert known["de"] == {"D_c", "D_p"}
     assert "die" not in known  # it stands in the middle of a production
     symbols = grammar().vocabulary.symbols
-    twins = twins_of(grammar())
+    twins = _twins_of(grammar())
     assert {symbols[i] for i in twins[symbols.index("zien")]} == {"zien", "volgen"}
 
 
@@ -96,7 +96,7 @@ def test_analogies_have_the_answer_that_the_grammar_gives() -> None:
 def test_vectors_of_a_model_are_its_own(run: Run) -> None:
     model, text = run.model(), text_of(run, 60, 0)
     assert isinstance(model, EmbeddingModel)
-    found = of_model(model, text)
+    found = _of_model(model, text)
     assert set(found) == {"W_E", "W_U", "after layer 0", "after layer 1"}
     assert found["W_E"] == pytest.approx(model.W_E.detach().numpy()[FIRST_SYMBOL_ID:])
     token = run.language.vocabulary.ids["hond"]
@@ -120,10 +120,10 @@ def test_the_table_is_the_analogies_asked_by_hand(run: Run, table: pd.DataFrame)
     for seed in (0, 1):
         own = vectors_of(run, text_of(run, 100, seed), 16, 2, seed)
         for name in ("skip-gram", "PPMI + SVD", "W_E, untrained", RANDOM):
-            for without, twins in left_out(known).items():
+            for without, twins in _left_out(known).items():
                 found = right(own[name], analogies_of(known), twins, seed)
                 each.setdefault((name, without), []).append(found["c + b - a"].mean())
-            near = neighbours(known, own[name]).mean()
+            near = _neighbours(known, own[name]).mean()
             each.setdefault((name, "near"), []).append(near)
     for (name, what), values in each.items():
         kind = ("neighbours", "inputs") if what == "near" else ("c + b - a", what)
@@ -147,7 +147,7 @@ def test_the_map_and_the_nearest_words(run: Run) -> None:
 
 
 def test_words_and_picture(table: pd.DataFrame) -> None:
-    wide = side_by_side(table)
+    wide = _side_by_side(table)
     assert wide.columns.tolist()[:3] == ["vectors", "without", "c + b - a"]
     compared = QUESTION.headline(Answer(table)).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
@@ -179,7 +179,7 @@ def test_the_interval_over_words_holds_the_share(table: pd.DataFrame) -> None:
     rows = table[table["vectors"].isin(["W_E", RANDOM])]
     assert (rows["least"] <= rows["value"] + 1e-9).all()
     assert (rows["value"] <= rows["most"] + 1e-9).all()
-    assert set(rows["words"]) == {sum(len(twins) > 1 for twins in twins_of(grammar()).values())}
+    assert set(rows["words"]) == {sum(len(twins) > 1 for twins in _twins_of(grammar()).values())}
 
 
 def test_a_language_without_classes_says_so(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from joblib import Parallel, delayed
 
 from analyses.command_line.app import main
 from analyses.jobs import cluster
-from analyses.jobs.cluster import local_cluster
+from analyses.jobs.cluster import _local_cluster
 from analyses.jobs.failed import Failed
 from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import collected, side_by_side
@@ -156,7 +156,7 @@ def scheduler() -> Iterator[str]:
     """The address of a scheduler with two workers here; two deaths of a job are enough."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(cluster.LOCAL, "distributed.scheduler.allowed-failures", 1)
-        with local_cluster(2) as running, known(running) as address:
+        with _local_cluster(2) as running, known(running) as address:
             yield address
 
 
@@ -172,7 +172,7 @@ def test_who_has_no_key_is_refused() -> None:
         assert (await comm.read())["type"] == "Scheduler"
         comm.abort()
 
-    with local_cluster(0) as running:
+    with _local_cluster(0) as running:
         address = str(running.scheduler_address)
         asyncio.run(greet(address, running.security))
         in_the_clear = address.replace("tls:", "tcp:"), Security()
@@ -272,7 +272,7 @@ def test_workers_share_what_is_loaded() -> None:
 @pytest.mark.slow
 def test_the_first_is_begun_first(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longest is given first, so that no worker has it alone at the end."""
-    monkeypatch.setattr(cluster, "local_cluster", lambda workers: nullcontext(scheduler))
+    monkeypatch.setattr(cluster, "_local_cluster", lambda workers: nullcontext(scheduler))
     jobs = {"longest": (1.6,), "long": (0.8,), "short": (1.2,), "shortest": (0.1,)}
     begun = dict(side_by_side(begin, jobs, workers=2))
     assert sorted(begun, key=lambda name: begun[name])[2:] == ["short", "shortest"]
@@ -427,7 +427,7 @@ def test_a_scheduler_that_goes_away(goodbye: str, monkeypatch: pytest.MonkeyPatc
 
     if goodbye == "broken off":
         monkeypatch.setattr(Client, "close", broken_off)
-    with local_cluster(1) as running, known(running) as address:
+    with _local_cluster(1) as running, known(running) as address:
         answers = side_by_side(sleep, {1: (0.0,), 2: (600.0,)}, 1, address)
         assert next(answers) == (1, 0.0)
         running.close()

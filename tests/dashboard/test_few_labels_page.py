@@ -15,7 +15,7 @@ from analyses.answers import Answer, save
 from analyses.studies import few_labels as study
 
 SCRIPT = SHOW.format(page="few-labels")
-WAYS = (study.PROBE, "all", study.subspace(4))
+WAYS = (study.PROBE, "all", study._subspace(4))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_page_shows_means_over_seeds(folder: Path) -> None:
         for lines in (10, 100)
     ]
     table = pd.DataFrame(rows)
-    said = study.said(table)
+    said = study._said(table)
     answer = Answer(table, " ".join(said), {"sentences": said}, {"dimensions": [4]})
     save(folder / "few-labels", study.NAME, study.QUESTION, answer, None)
     shown = page()

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 from test_sweeps_page import LANGUAGES, table_of, write
 
 from analyses.rendering import render
-from dashboard.markup import visible
+from dashboard.markup import _visible
 from models.runs.files import locked
 from models.runs.run import Run
 from models.training.loop import train
@@ -105,7 +105,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 def says(page: Page, value: str, where: str = "[data-testid=stMain]") -> None:
     """Waits until the page shows this, letter by letter, in its first part of this kind."""
-    letters = "\u2060?".join(map(re.escape, visible(value)))
+    letters = "\u2060?".join(map(re.escape, _visible(value)))
     expect(page.locator(where).first).to_contain_text(re.compile(letters))
 
 

@@ -48,11 +48,11 @@ def test_the_list_is_read_again_only_when_a_file_changed(
 def test_an_answer_changes_the_state_of_its_own_question(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "a", TrainConfig(language="anbn"))
     run.results.mkdir()
-    before = {name: listing.state_of(tmp_path, name) for name in ("accuracy", "heads")}
+    before = {name: listing._state_of(tmp_path, name) for name in ("accuracy", "heads")}
     (run.results / "accuracy-1").mkdir()
-    kept = listing.state_of(tmp_path, "accuracy")
+    kept = listing._state_of(tmp_path, "accuracy")
     assert kept != before["accuracy"]
-    heads = listing.state_of(tmp_path, "heads")
+    heads = listing._state_of(tmp_path, "heads")
     (run.results / "accuracy-1" / "accuracy.json").write_text("{}")
-    assert listing.state_of(tmp_path, "accuracy") != kept
-    assert listing.state_of(tmp_path, "heads") == heads
+    assert listing._state_of(tmp_path, "accuracy") != kept
+    assert listing._state_of(tmp_path, "heads") == heads

@@ -51,7 +51,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> TestClient:
         Route("/", lambda request: PlainTextResponse("the page")),
         WebSocketRoute("/stream", greets),
     ]
-    return TestClient(Starlette(routes=routes, middleware=[Middleware(server.OwnPages)]))
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(server._OwnPages)]))
 
 
 OWN = ["127.0.0.1:8501", "localhost:8501", "localhost", "[::1]:8501"]

@@ -18,8 +18,8 @@ from streamlit.testing.v1 import AppTest
 from analyses.command_line.arguments import read
 from analyses.studies.listing import runs_of
 from dashboard import processes
-from dashboard.views.languages.own_language import words_of
-from dashboard.views.languages.removed import put_back, remove, removed
+from dashboard.views.languages.own_language import _words_of
+from dashboard.views.languages.removed import _put_back, _removed, remove
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import FormalLanguage, RegularLanguage, language
@@ -54,7 +54,7 @@ class Process:
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Process]]:
     """The processes that were started, which do nothing."""
     Process.all = []
-    works = processes.Works()
+    works = processes._Works()
     monkeypatch.setattr("dashboard.processes.Popen", Process)
     monkeypatch.setattr("dashboard.processes._works", lambda: works)
     yield Process.all
@@ -145,7 +145,7 @@ def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
     assert "A word is in it if it **" in said(page)
     known = RegularLanguage.from_regex("no-ab", "b*a*", "abc")
     for label in (True, False):
-        words = words_of(known, label)
+        words = _words_of(known, label)
         assert len(words) == 6
         assert all(known.contains(word) == label for word in words)
         assert all(f"`{' '.join(word)}`" in said(page) for word in words)
@@ -257,9 +257,9 @@ def test_a_run_is_removed_and_put_back(folder: Path, started: list[Process]) -> 
     page = opened()
     press(page, "Remove")
     assert find_runs(folder) == []
-    assert removed() == ["anbn-s0"]
+    assert _removed() == ["anbn-s0"]
     press(page, "Put back")
-    assert removed() == []
+    assert _removed() == []
     assert Run(run.path).record == before
 
 
@@ -267,7 +267,7 @@ def test_the_chosen_run_is_removed_from_its_own_page(folder: Path, started: list
     first, second = interrupted(folder), interrupted(folder, "dieren-s1")
     page = opened("runs", run="anbn-s0")
     press(page, "Remove this run")
-    assert removed() == ["anbn-s0"]
+    assert _removed() == ["anbn-s0"]
     assert find_runs(folder) == [second.path]
     assert page.selectbox(key="run").value == "dieren-s1"
     assert not page.error
@@ -283,9 +283,9 @@ def test_nothing_is_lost_where_a_name_is_taken(folder: Path) -> None:
     remove("anbn-s0")
     shutil.rmtree(interrupted(folder).path / "checkpoints", ignore_errors=True)
     with pytest.raises(UserError, match="another one named anbn-s0"):
-        put_back("anbn-s0")
+        _put_back("anbn-s0")
     remove("anbn-s0")
-    assert removed() == ["anbn-s0", "anbn-s0~2"]
+    assert _removed() == ["anbn-s0", "anbn-s0~2"]
     run = interrupted(folder)
     with locked(run.path), pytest.raises(UserError, match="stop it first"):
         remove("anbn-s0")

@@ -65,7 +65,7 @@ def test_the_strongest_lines_are_those_of_the_command(
     tables = drawn(page, "The lines that raised most")
     (rows,) = (table for table in tables if "model" in table)
     trained = rows[rows["model"] == "trained"]
-    assert trained["line"].tolist() == drawn_lines.strongest(wanted)["line"].tolist()
+    assert trained["line"].tolist() == drawn_lines._strongest(wanted)["line"].tolist()
     assert trained["value"].abs().max() == pytest.approx(1)
     assert "untrained" in set(rows["model"])
     found = fresh_answer(run, lines.QUESTION, Lines(word, method))

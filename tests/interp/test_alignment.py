@@ -15,11 +15,11 @@ from transformer_lens.tools.analysis import interchange as theirs
 
 from interp.causal.alignment import (
     Cases,
+    _random_basis,
     aligned,
     answered,
     displacements,
     exchanged,
-    random_basis,
     within,
 )
 from models.languages import END_ID
@@ -100,7 +100,7 @@ def test_each_variable_has_its_own_subspace() -> None:
 def test_an_exchange_is_that_of_transformer_lens() -> None:
     """The same basis at one position: their intervention gives the same logits."""
     model, some = Bits(), cases(40, 2)
-    basis = random_basis(D, 3, 0)
+    basis = _random_basis(D, 3, 0)
     moved = displacements(model, ["hook_held"], some)["hook_held"]
     added = within(basis, 3)(moved, some.part)
     base = theirs.collect_activations(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_games import VALUES, of_values
 
-from interp.explanations.axioms import consistency, raised
+from interp.explanations.axioms import _raised, consistency
 from interp.explanations.games import Game, exact_shapley, on_both_scales, subsets
 from interp.explanations.interventions import leave_one_out
 from interp.explanations.lime_and_shap import (
@@ -63,7 +63,7 @@ def test_a_method_that_punishes_contributions_is_caught() -> None:
 
 def test_a_raise_touches_one_coalition_and_the_seed_says_which() -> None:
     played = of_values(GAMES[-1])
-    values = raised(played, seed=3, times=5).values()
+    values = _raised(played, seed=3, times=5).values()
     assert values.shape == (32, 1 + 5 * 5)
     assert (values[:, 0] == GAMES[-1]).all()
     for output, own in enumerate(np.repeat(np.arange(5), 5), 1):
@@ -71,7 +71,7 @@ def test_a_raise_touches_one_coalition_and_the_seed_says_which() -> None:
         assert subsets(5)[changed, own]
         rise = values[changed, output] - values[changed, 0]
         assert rise == pytest.approx(GAMES[-1].std())
-    assert not np.array_equal(values, raised(played, seed=4, times=5).values())
+    assert not np.array_equal(values, _raised(played, seed=4, times=5).values())
     assert played.link(np.zeros(3)).shape == (3,)  # the game itself is as it was
 
 

@@ -16,10 +16,10 @@ from interp.causal.metrics import logit_at
 from interp.circuits.circuits import (
     Bench,
     Quality,
+    _first_edges,
     areas,
     connected,
     curve,
-    first_edges,
     ranked,
     smallest,
 )
@@ -104,7 +104,7 @@ def test_a_bridge_is_measured_alike(small_model: Make) -> None:
     pair = model.to_tokens(["aabbbc"]), model.to_tokens(["aacbbc"])
     ours, theirs = (Bench(m, *pair, END_LOGIT) for m in (model, boot_native(model)))
     order = ranked(scores_of(ours), Graph.of(model))
-    circuits = first_edges(order, [0, 10, 40, len(order)])
+    circuits = _first_edges(order, [0, 10, 40, len(order)])
     assert theirs.faithfulness(circuits) == pytest.approx(ours.faithfulness(circuits), abs=1e-3)
 
 
@@ -139,7 +139,7 @@ def test_the_curve_begins_at_nothing_and_ends_at_all(bench: Bench) -> None:
     rows = table[table["order"] == "absolute"].set_index("edges")
     assert rows["completeness"].iloc[[0, -1]].to_numpy() == pytest.approx([0, 1])
     order = ranked(scores_of(bench), bench.graph)
-    front = first_edges(order, [8])
+    front = _first_edges(order, [8])
     assert rows.loc[8, "faithfulness"] == pytest.approx(bench.faithfulness(front).mean())
     assert rows.loc[8, "completeness"] == pytest.approx(1 - bench.faithfulness(~front).mean())
 
@@ -161,7 +161,7 @@ def test_the_ranking_and_its_fronts() -> None:
     assert ranked(scores, graph) == [0, 2, 1, 3, 4]
     assert ranked(scores, graph, absolute=False)[0] == 2
     assert ranked(scores, graph, absolute=False)[-1] == 0
-    fronts = first_edges(ranked(scores, graph), [0, 2, 5])
+    fronts = _first_edges(ranked(scores, graph), [0, 2, 5])
     assert fronts.tolist() == [[False] * 5, [True, False, True, False, False], [True] * 5]
 
 

@@ -8,7 +8,7 @@ import pytest
 from planted import PLANTED, TOGETHER
 
 from interp.circuits.circuits import connected, ranked
-from interp.circuits.controls import kind, random_circuits, random_scores
+from interp.circuits.controls import _kind, random_circuits, random_scores
 from interp.circuits.graph import Edge, Graph
 
 GRAPH = Graph(layers=2, heads=4, perceptrons=True)
@@ -16,7 +16,7 @@ GRAPH = Graph(layers=2, heads=4, perceptrons=True)
 
 def test_the_kinds_of_receivers() -> None:
     ends = {"L0H1.q": "q", "L1H3.v": "v", "L1 mlp": "mlp", "logits": "logits"}
-    assert {end: kind(Edge("embed", end)) for end in ends} == ends
+    assert {end: _kind(Edge("embed", end)) for end in ends} == ends
 
 
 @pytest.mark.parametrize("name", [*PLANTED, *TOGETHER])
@@ -26,7 +26,7 @@ def test_random_circuits_are_connected_and_of_the_same_kinds(name: str) -> None:
     sets = [{e for e, inside in zip(GRAPH.edges, row, strict=True) if inside} for row in drawn]
     for some in sets:
         assert connected(some) == some
-        assert Counter(map(kind, some)) == Counter(map(kind, circuit))
+        assert Counter(map(_kind, some)) == Counter(map(_kind, circuit))
     assert len({frozenset(some) for some in sets}) > 5
     assert (random_circuits(GRAPH, circuit, 20, seed=0) == drawn).all()
     assert (random_circuits(GRAPH, circuit, 20, seed=1) != drawn).any()
@@ -34,7 +34,7 @@ def test_random_circuits_are_connected_and_of_the_same_kinds(name: str) -> None:
 
 def test_all_edges_of_some_kinds_are_the_only_set_of_them() -> None:
     """A network after one step of training: attention that is even needs no queries and keys."""
-    circuit = [edge for edge in GRAPH.edges if kind(edge) in ("v", "mlp", "logits")]
+    circuit = [edge for edge in GRAPH.edges if _kind(edge) in ("v", "mlp", "logits")]
     drawn = random_circuits(GRAPH, circuit, 3, seed=0)
     assert drawn.tolist() == 3 * [[edge in circuit for edge in GRAPH.edges]]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_extraction import automata, of_regex
 
-from interp.automata.counting import counts_on, cover_states, growth
+from interp.automata.counting import _cover_states, counts_on, growth
 from interp.automata.equivalence import state_cover
 from interp.automata.rules import Families
 
@@ -55,13 +55,13 @@ def test_states_that_a_length_tells_apart(dfa: DFA, length: int) -> None:
         for some in combinations(near, size)
         if all(apart(dfa, p, q, level, length) for p, q in combinations(some, 2))
     )
-    assert cover_states(dfa, AB, length) == largest
+    assert _cover_states(dfa, AB, length) == largest
 
 
 def test_long_words_tell_all_states_apart() -> None:
     for pattern in ("(a|b)*a(a|b)(a|b)", "a*b(ab)*", "(ab)*"):
         dfa = of_regex(pattern).dfa.minify()
-        assert cover_states(dfa, AB, 2 * len(dfa.states)) == len(dfa.states)
+        assert _cover_states(dfa, AB, 2 * len(dfa.states)) == len(dfa.states)
 
 
 @pytest.mark.parametrize(("most", "longest"), [(4, 8), (6, 12), (8, 16)])

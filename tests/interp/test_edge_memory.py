@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from interp.causal.metrics import logit_at
 from interp.circuits.attribution import Gradient, attribute
-from interp.circuits.effects import edge_effects, midpoints
+from interp.circuits.effects import _midpoints, edge_effects
 from interp.circuits.graph import Graph
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
@@ -51,7 +51,7 @@ def largest(model: HookedTransformer, method: Gradient, steps: int, memory: int)
     corrupted = model.to_tokens(["abaab", "bbabc"])
     with LargestTensor() as tensor:
         metric = logit_at(END_ID, torch.full((PAIRS,), LENGTH - 1))
-        attribute(model, clean, corrupted, metric, method, midpoints(steps), memory)
+        attribute(model, clean, corrupted, metric, method, _midpoints(steps), memory)
     return tensor.numbers
 
 

@@ -17,11 +17,11 @@ from test_extraction import of_regex, teacher
 from interp.automata.envelope import (
     Constraint,
     Envelope,
+    _typical,
     constraints,
     counts,
     envelope,
     local,
-    typical,
 )
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts, run
@@ -77,10 +77,10 @@ def test_a_strange_word_is_left_out() -> None:
     """One of twenty begins otherwise, one ends otherwise, one has other neighbours."""
     usual = [tuple("a" * n + "b" * n) for n in range(2, 20)]
     for strange in ("ba" + "b" * 5, "aabba", "aabab"):
-        assert typical([*usual, tuple(strange)]) == usual
-        assert typical([*usual, *[tuple(strange)] * 6]) == [*usual, *[tuple(strange)] * 6]
-    assert typical(usual) == usual
-    assert typical([]) == []
+        assert _typical([*usual, tuple(strange)]) == usual
+        assert _typical([*usual, *[tuple(strange)] * 6]) == [*usual, *[tuple(strange)] * 6]
+    assert _typical(usual) == usual
+    assert _typical([]) == []
 
 
 # -- the equations ------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_no_word_that_gave_the_shape_is_asked_again(
     """Half of the accepted words give the shape, strange ones aside; the words asked are fresh."""
     _, words, again, judge = asked
     accepted = [word for word, yes in zip(words, judge(words), strict=True) if yes]
-    gave = typical(accepted[::2])
+    gave = _typical(accepted[::2])
     assert len(gave) > 8
     assert set(again).isdisjoint(gave)
 

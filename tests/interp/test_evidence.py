@@ -13,9 +13,9 @@ from scipy.stats import fisher_exact
 from interp.automata.equivalence import Word
 from interp.automata.evidence import (
     Leftovers,
+    _integer_bits,
     automaton_bits,
     exception_bits,
-    integer_bits,
     leftovers,
     rule_bits,
 )
@@ -47,11 +47,11 @@ C = log2(2.865064)
 
 def test_the_code_of_the_integers() -> None:
     """By hand for small ones; and it is complete: the words of the code use up Kraft's sum."""
-    assert integer_bits(1) == pytest.approx(C)
-    assert integer_bits(2) == pytest.approx(C + 1)
-    assert integer_bits(4) == pytest.approx(C + 2 + 1)
-    assert integer_bits(16) == pytest.approx(C + 4 + 2 + 1)
-    bits = [integer_bits(number) for number in range(1, 2000)]
+    assert _integer_bits(1) == pytest.approx(C)
+    assert _integer_bits(2) == pytest.approx(C + 1)
+    assert _integer_bits(4) == pytest.approx(C + 2 + 1)
+    assert _integer_bits(16) == pytest.approx(C + 4 + 2 + 1)
+    bits = [_integer_bits(number) for number in range(1, 2000)]
     assert bits == sorted(set(bits))
     assert 0.7 < sum(2**-each for each in bits) < 1
 
@@ -59,10 +59,10 @@ def test_the_code_of_the_integers() -> None:
 def test_an_automaton_written_down_by_hand() -> None:
     """States and classes, each symbol's class, per state a target per class and a bit."""
     two = Families(("a", "b")).contains("a").dfa
-    head = 1 + 2 * integer_bits(2)
+    head = 1 + 2 * _integer_bits(2)
     assert automaton_bits(two, ("a", "b")) == pytest.approx(head + 2 - 1 + 2 * 2 + 2)
     wide = Families(tuple("abcdef")).contains("a", "b").dfa
-    head = 1 + 2 * integer_bits(3)
+    head = 1 + 2 * _integer_bits(3)
     classes, rows = 6 * log2(3) - log2(6), 3 * 3 * log2(3) + 3 - log2(2)
     assert automaton_bits(wide, tuple("abcdef")) == pytest.approx(head + classes + rows)
     one = DFA.universal_language(set(ABC))
@@ -73,7 +73,7 @@ def test_a_larger_count_takes_more_bits() -> None:
     """ "at least 8" is no cheaper than "at least 2", nor are two counts cheaper than one."""
     bits = [rule_bits(F.at_least(count, "a"), ABC) for count in range(2, 9)]
     assert bits == sorted(set(bits))
-    assert bits[-1] - bits[0] == pytest.approx(integer_bits(9) - integer_bits(3))
+    assert bits[-1] - bits[0] == pytest.approx(_integer_bits(9) - _integer_bits(3))
     assert rule_bits(~F.at_least(8, "a"), ABC) > rule_bits(~F.at_least(2, "a"), ABC)
     both = F.at_least(3, "a") & F.exactly(2, "b")
     assert both.counts == (3, 2)

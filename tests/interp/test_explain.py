@@ -17,8 +17,8 @@ from interp.explanations.games import (
     EXACT_LIMIT,
     SCALES,
     Game,
+    _itself,
     exact_shapley,
-    itself,
     on_both_scales,
 )
 from interp.explanations.interventions import leave_one_out, substitution
@@ -37,7 +37,7 @@ from interp.explanations.scores import (
     LOWER,
     METRICS,
     RATIONALE,
-    any_order,
+    _any_order,
     chance,
 )
 from interp.heads.attention import attention
@@ -103,7 +103,7 @@ def test_in_a_sum_every_method_finds_each_symbol_s_own(decoder: LanguageModel) -
     place = np.arange(6)
     known = case(decoder, size=6)
     played = known.game
-    played.link = itself
+    played.link = _itself
     played.score = lambda words: 0.5 + weights[place, words].sum(axis=1)
     own = weights[place, played.word] - weights[place, played.replacements].mean(axis=0)
     for method in (kernel_shap, permutation_shap, partition_shap, shap_exact):
@@ -375,7 +375,7 @@ def test_a_judgement_per_method_and_chance(decoder: LanguageModel) -> None:
     estimates = FAMILY["LIME and SHAP"] | {"language"}
     assert set(by.index[by["error"].notna()]) == estimates
     assert set(by.index[by["fit far"].notna()]) == estimates
-    expected = chance(5, ((0, 2),)) | any_order(known.game.on("probability"))
+    expected = chance(5, ((0, 2),)) | _any_order(known.game.on("probability"))
     assert by.loc["chance", list(expected)].to_dict() == pytest.approx(expected)
     assert by.loc["chance", ["cosine to the model", "cosine to the language"]].tolist() == [0, 0]
     assert by.loc["chance", ["calls", "seconds", "error"]].isna().all()

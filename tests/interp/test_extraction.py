@@ -21,7 +21,7 @@ from brute import words_up_to
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from interp.automata.equivalence import Word, state_cover, telling_apart, w_method
+from interp.automata.equivalence import Word, _telling_apart, state_cover, w_method
 from interp.automata.extraction import (
     Accepts,
     Teacher,
@@ -297,7 +297,7 @@ def test_a_network_that_errs_now_and_then_keeps_its_small_automaton() -> None:
 def test_words_that_tell_any_two_states_apart(dfa: DFA) -> None:
     """No two states of the minimal automaton have the same verdicts on all of them."""
     dfa = dfa.minify()
-    words = telling_apart(dfa, AB)
+    words = _telling_apart(dfa, AB)
     assert len(words) == len(set(words)) <= len(dfa.states)
     rows = {tuple(ends_well(dfa, state, word) for word in words) for state in dfa.states}
     assert len(rows) == len(dfa.states)
@@ -321,9 +321,9 @@ def test_the_w_method_is_aalpy_s(dfa: DFA, extra: int) -> None:
     cover = list(state_cover(dfa, AB).values())
     crossed = [(*way, symbol) for way in cover for symbol in AB]
     peer = WMethodEqOracle(list(AB), None, 0)
-    expected = set(peer.test_suite(crossed, extra + 1, telling_apart(dfa, AB)))
+    expected = set(peer.test_suite(crossed, extra + 1, _telling_apart(dfa, AB)))
     assert expected <= set(tests.words)
-    states = {way + end for way in cover for end in telling_apart(dfa, AB)}
+    states = {way + end for way in cover for end in _telling_apart(dfa, AB)}
     assert set(tests.words) == expected | states
 
 

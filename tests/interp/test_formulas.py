@@ -14,8 +14,8 @@ from interp.automata.equivalence import Word
 from interp.automata.evidence import rule_bits
 from interp.automata.extraction import run
 from interp.automata.formulas.literals import Literal
-from interp.automata.formulas.search import Formula, joined, literally, search
-from interp.automata.formulas.space import deciding, differing, parting, space
+from interp.automata.formulas.search import Formula, _joined, _literally, search
+from interp.automata.formulas.space import _parting, deciding, differing, space
 from interp.automata.induction import Found, weighed
 from interp.automata.rule_search import same
 from interp.automata.rules import Families
@@ -80,19 +80,19 @@ def test_a_tier_that_all_parts_share_is_said_once() -> None:
     fits = np.zeros(0, dtype=bool)
 
     def one(letters: tuple[int, ...], tier: tuple[int, ...] | None, denied: bool) -> Formula:
-        return literally(Literal("pattern", (letters,), tier=tier), fits, 4, denied)
+        return _literally(Literal("pattern", (letters,), tier=tier), fits, 4, denied)
 
-    shared = joined("and", one((0, 1), (0, 1, 2), False), one((0,), (0, 1, 2), True))
+    shared = _joined("and", one((0, 1), (0, 1, 2), False), one((0,), (0, 1, 2), True))
     text = "contains a b side by side, and never contains a (both with d left out)"
     assert shared.rule(FOUR).text == text
     assert shared.rule(FOUR).denial == f"not so: {text}"
-    assert joined("or", shared, one((3,), None, False)).rule(FOUR).text == f"{text}, or contains d"
-    three = joined("xor", shared, one((1,), (0, 1, 2), False)).rule(FOUR)
+    assert _joined("or", shared, one((3,), None, False)).rule(FOUR).text == f"{text}, or contains d"
+    three = _joined("xor", shared, one((1,), (0, 1, 2), False)).rule(FOUR)
     assert three.text == (
         "either contains a b side by side, and never contains a, or contains b, but not both "
         "(all 3 with d left out)"
     )
-    other = joined("and", one((0,), (0, 1, 2), False), one((1,), (0, 1), True))
+    other = _joined("and", one((0,), (0, 1, 2), False), one((1,), (0, 1), True))
     assert other.rule(FOUR).text == (
         "contains a (with d left out), and never contains b (with c and d left out)"
     )
@@ -171,7 +171,7 @@ def test_two_rules_part_on_the_first_shortest_word_and_differ_on_a_share(seed: i
     one, other = (random_dfa(3, ("a", "b"), [seed, side]) for side in (0, 1))
     words = [w for length in range(1, 9) for w in product("ab", repeat=length)]
     differ = [w for w in words if run(one, [w])[0] != run(other, [w])[0]]
-    assert parting(one, other, ("a", "b")) == next(iter(differ), None)
+    assert _parting(one, other, ("a", "b")) == next(iter(differ), None)
     assert same(one, other) == (not differ)
     five = [w for w in differ if len(w) == 5]
     eight = [w for w in differ if len(w) == 8]

@@ -17,7 +17,7 @@ from planted import PLANTED, TOGETHER, Planted
 from interp.circuits.circuits import Bench, Quality, ranked, smallest
 from interp.circuits.effects import DIRECTIONS, METHODS, Direction, edge_effects, stability
 from interp.circuits.graph import Edge
-from interp.circuits.joint import blind_spots, kind_of_pair, pair_effects
+from interp.circuits.joint import _kind_of_pair, blind_spots, pair_effects
 from interp.circuits.needs import incompleteness, knock_outs
 from interp.circuits.scores import edge_scores
 
@@ -143,7 +143,7 @@ def test_the_kinds_of_pairs(
     alone: tuple[float, float], together: float, direction: str, kind: str | None
 ) -> None:
     row = {"alone_first": alone[0], "alone_second": alone[1], "together": together}
-    assert kind_of_pair(row | {"direction": direction}) == kind
+    assert _kind_of_pair(row | {"direction": direction}) == kind
 
 
 def test_a_pair_is_named_only_if_both_halves_of_the_words_agree() -> None:

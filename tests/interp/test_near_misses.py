@@ -14,7 +14,7 @@ from automata.fa.nfa import NFA
 from interp.automata import near_misses as module
 from interp.automata.envelope import Constraint, local
 from interp.automata.equivalence import Word
-from interp.automata.near_misses import Claim, edited, members, near_misses
+from interp.automata.near_misses import Claim, _edited, _members, near_misses
 
 EQUAL = (Constraint((1, -1, 0), 0), Constraint((1, 0, -1), 0))  # #a = #b = #c
 ONE_MORE = (Constraint((2, -1, 0), 1),)  # 2 #a = #b + 1
@@ -42,7 +42,7 @@ def test_words_of_a_rule_are_drawn_evenly(name: str, monkeypatch: pytest.MonkeyP
     assert every
     monkeypatch.setattr(module, "LENGTHS", 1)
     monkeypatch.setattr(module, "in_order", list)  # as drawn, so that they can be counted
-    drawn = members(claim, range(1, longest + 1), 3000, np.random.default_rng(0))
+    drawn = _members(claim, range(1, longest + 1), 3000, np.random.default_rng(0))
     times = Counter(drawn)
     assert set(times) == set(every)
     expected = len(drawn) / len(every)
@@ -68,7 +68,7 @@ def test_near_misses_are_one_edit_away() -> None:
     around |= {(*word[:i], s, *word[i + 1 :]) for i in places for s in symbols}
     around |= {(*word[:i], *word[i + 1 :]) for i in places}
     around |= {(*word[:i], word[i + 1], word[i], *word[i + 2 :]) for i in places[:-1]}
-    assert edited([word], symbols, np.random.default_rng(0)) == around
+    assert _edited([word], symbols, np.random.default_rng(0)) == around
 
 
 def late(words: Sequence[Word]) -> np.ndarray:
@@ -102,7 +102,7 @@ def test_a_rule_without_long_words_has_no_rows() -> None:
 def test_too_many_sums_cut_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
     claim, *_ = CLAIMS["counts"]
     monkeypatch.setattr(module, "MOST", 20)
-    drawn = members(claim, range(1, 31), 100, np.random.default_rng(0))
+    drawn = _members(claim, range(1, 31), 100, np.random.default_rng(0))
     assert drawn
     assert claim(drawn).all()
     assert max(map(len, drawn)) < 30

@@ -21,9 +21,9 @@ from interp.explanations.scores import (
     METRICS,
     RATIONALE,
     Truth,
+    _any_order,
     against_rationale,
     agreement,
-    any_order,
     by_hiding,
     chance,
     cosine,
@@ -277,7 +277,7 @@ def test_hiding_is_that_of_a_loop(accepted: bool) -> None:
             assert found[name][row] == pytest.approx(score, abs=1e-12), name
     played.calls = asked
     by_hiding(values, played)
-    any_order(played)
+    _any_order(played)
     assert verdict_of(played) == accepted
     assert played.calls == asked  # judging costs nothing
 
@@ -291,7 +291,7 @@ def test_of_all_orders_the_best_scores_one_and_the_worst_none(seed: int) -> None
     scaled = (area.max() - area) / (area.max() - area.min())
     assert found["normalised AOPC"] == pytest.approx(scaled, abs=1e-9)
     expected = {name: found[name].mean() for name in HIDING}
-    assert any_order(played) == pytest.approx(expected, abs=1e-9)
+    assert _any_order(played) == pytest.approx(expected, abs=1e-9)
 
 
 def test_equal_values_are_hidden_in_a_drawn_order() -> None:
@@ -302,7 +302,7 @@ def test_equal_values_are_hidden_in_a_drawn_order() -> None:
     assert by_hiding(equal, played, 7)["deletion"] == pytest.approx(found[7], abs=0)
     areas = [area[0] for area in found.values()]
     assert len({round(area, 9) for area in areas}) > 10
-    assert any_order(played)["deletion"] == pytest.approx(np.mean(areas), abs=0.05)
+    assert _any_order(played)["deletion"] == pytest.approx(np.mean(areas), abs=0.05)
 
 
 def test_a_long_word_has_no_best_order() -> None:
@@ -313,7 +313,7 @@ def test_a_long_word_has_no_best_order() -> None:
     found = by_hiding(values, played)
     assert found["deletion"] == pytest.approx(0.5)
     assert np.isnan(found["normalised AOPC"]).all()
-    assert np.isnan(list(any_order(played).values())).all()
+    assert np.isnan(list(_any_order(played).values())).all()
 
 
 # -- all together -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from models.model_config import ModelConfig
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram
 from models.training import all_words
-from models.training.all_words import affordable, how_many, judge_all
+from models.training.all_words import _how_many, _judge_all, affordable
 from models.training.evaluation import predict
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -74,7 +74,7 @@ def test_each_word_is_judged_as_it_is_alone(
     lang, found = language("anbncn"), dict[Word, bool]()
     model, expected = alone(kind)
     longest = LONGEST if at_once > 1 else 3
-    for judged in judge_all(model, lang, longest):
+    for judged in _judge_all(model, lang, longest):
         assert len(set(judged.words.lengths)) == 1
         for ids, label, said in zip(judged.words.ids, judged.labels, judged.verdicts, strict=True):
             word = lang.vocabulary.decode(ids)
@@ -82,7 +82,7 @@ def test_each_word_is_judged_as_it_is_alone(
             assert label == (word == tuple("abc"))  # the only one so short
             found[word] = bool(said)
     assert found == {word: said for word, said in expected.items() if len(word) <= longest}
-    assert len(found) == how_many(3, longest)
+    assert len(found) == _how_many(3, longest)
     assert set(expected.values()) == {True, False}
 
 
@@ -97,7 +97,7 @@ def test_a_prefix_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         computed += args[0].shape[0] * args[0].shape[1]
 
     model.get_submodule("blocks.0").register_forward_hook(count)
-    assert sum(len(j.words) for j in judge_all(model, lang, 6)) == 1092
+    assert sum(len(j.words) for j in _judge_all(model, lang, 6)) == 1092
     assert computed == 27 * (4 + 3 + 9 + 27)  # the way to a block, and the block
 
 
@@ -115,16 +115,16 @@ def test_words_that_agree_again_after_another_beginning_are_apart(kind: str) -> 
 
 
 def test_how_many_words_there_are() -> None:
-    assert [how_many(2, n) for n in (0, 1, 2, 3)] == [0, 2, 6, 14]
-    assert how_many(3, 12) == 797_160
-    assert how_many(1, 9) == 9
+    assert [_how_many(2, n) for n in (0, 1, 2, 3)] == [0, 2, 6, 14]
+    assert _how_many(3, 12) == 797_160
+    assert _how_many(1, 9) == 9
     for symbols in (1, 2, 3, 9):
         for most in (0, 1, 5, 100, 797_160):
             longest = affordable(symbols, most)
-            assert how_many(symbols, longest) <= most < how_many(symbols, longest + 1)
+            assert _how_many(symbols, longest) <= most < _how_many(symbols, longest + 1)
 
 
 def test_too_many_words_are_refused() -> None:
     lang = language("anbncn")
     with pytest.raises(UserError, match=r"^there are more than 20,000,000 words of 1 to 15 "):
-        next(judge_all(made("decoder", lang), lang, 15))
+        next(_judge_all(made("decoder", lang), lang, 15))

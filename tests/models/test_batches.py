@@ -22,11 +22,11 @@ from models.objectives import objective
 from models.training.batches import (
     TRAIN,
     Batches,
-    bands,
-    distinct,
+    _bands,
+    _distinct,
+    _with_beginnings,
     draw,
     steps_at_once,
-    with_beginnings,
 )
 from models.training.trainer import Trainer
 
@@ -139,7 +139,7 @@ def test_a_word_drawn_twice_is_computed_once() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), min_size=1))
 def test_distinct_rows_are_numpy_s(rows: list[tuple[int, int]]) -> None:
     expected, times = np.unique(np.array(rows), axis=0, return_counts=True)
-    found, counted = distinct(np.array(rows))
+    found, counted = _distinct(np.array(rows))
     assert found.tolist() == expected.tolist()
     assert counted.tolist() == times.tolist()
 
@@ -168,7 +168,7 @@ def test_what_is_read_with_another_is_counted_as_far_as_it_goes(
 ) -> None:
     """By brute force; END pads."""
     rows = [[s, o, *word, *[END_ID] * (4 - len(word)), len(word)] for s, o, word in words]
-    read, drawn = with_beginnings(*distinct(np.array(rows)))
+    read, drawn = _with_beginnings(*_distinct(np.array(rows)))
     whole = [(s, o, ids[:n]) for s, o, *ids, n in read.tolist()]
     begins = [
         any(w[:2] == v[:2] and w != v and v[2][: len(w[2])] == w[2] for v in words) for w in words
@@ -199,7 +199,7 @@ def test_no_other_bands_cost_less(lengths: list[int], overhead: float) -> None:
         rows = [sum(a < length <= b for length in lengths) for a, b in cuts]
         return sum(overhead + n * (b + 1) for n, (_, b) in zip(rows, cuts, strict=True))
 
-    found = bands(np.array(lengths), overhead)
+    found = _bands(np.array(lengths), overhead)
     values = sorted(set(lengths))
     assert found[0][0] == 0
     assert found[-1][1] == values[-1]

@@ -18,7 +18,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from models.base import LanguageModel, build
 from models.decoding.choice import Choice
-from models.decoding.growing import Anew, Remembering, growing
+from models.decoding.growing import _Anew, _Remembering, growing
 from models.decoding.search import Generator, Hypothesis, Made
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary, Word
@@ -181,7 +181,7 @@ def test_a_memory_computes_each_position_once() -> None:
     model = made("plain")
     prompt = torch.tensor([[BOS_ID, 2, 3]]).repeat(5, 1)
     found = {}
-    for kind in (Remembering(model, prompt, 10), Anew(model, prompt)):
+    for kind in (_Remembering(model, prompt, 10), _Anew(model, prompt)):
         for _ in range(7):
             kind.logits()
             kind.go_on(torch.arange(5), torch.full((5,), 2))

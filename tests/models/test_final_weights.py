@@ -30,7 +30,7 @@ from models.training.loop import train
 from models.training.state import STATE
 from models.training.together import can_train_together
 from models.training.trainer import Trainer
-from models.training.writer import best_of, selection_sample, validation_sample
+from models.training.writer import _best_of, _selection_sample, validation_sample
 
 AVERAGED: dict[str, Any] = {"average": 0.8}
 SELECTED: dict[str, Any] = {
@@ -131,7 +131,7 @@ def test_what_has_no_average_is_refused(changes: dict[str, Any]) -> None:
 def test_words_beyond_the_window_choose_the_step(tmp_path: Path) -> None:
     """Every evaluated step is judged again, word by word, by the truth."""
     run = Run.create(tmp_path / "run", tiny_config(**{**SELECTED, "evaluate_every": 6}))
-    sample = selection_sample(run.language, run.config)
+    sample = _selection_sample(run.language, run.config)
     assert sample is not None
     assert len(sample.labels) == 256
     assert set(sample.words.lengths) == set(range(5, 11))
@@ -189,10 +189,10 @@ def test_the_latest_of_equals_is_chosen() -> None:
         )
         for step, share in shares.items()
     ]
-    best = best_of(lines)
+    best = _best_of(lines)
     assert best is not None
     assert best["step"] == 9
-    assert best_of([]) is None
+    assert _best_of([]) is None
 
 
 def test_the_last_step_is_kept_by_default(trained: Run) -> None:

@@ -25,7 +25,7 @@ from models.objectives import LEAST, objective
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run, run_name
 from models.training.batches import draw
-from models.training.evaluation import judge, margins, predict
+from models.training.evaluation import _margins, judge, predict
 from models.training.loop import train
 from models.training.writer import validation_sample
 
@@ -98,7 +98,7 @@ def test_a_word_is_accepted_if_each_of_its_tokens_is_likely(kind: str) -> None:
             p = logits[0].double().softmax(dim=-1)
         tokens = [*words.ids[0], END_ID]
         least = min(float(p[at, token]) for at, token in enumerate(tokens))
-        assert float(margins(model, logits, words)[0]) == pytest.approx(
+        assert float(_margins(model, logits, words)[0]) == pytest.approx(
             math.log(least / LEAST), abs=1e-4
         )
         assert predict(model, word, LM)[1] == (least > LEAST)
@@ -110,10 +110,10 @@ def test_margins_of_a_batch_do_not_read_the_padding() -> None:
     model, lang = made("transformer"), language("anbn")
     words = lang.vocabulary.words(WORDS)
     with torch.no_grad():
-        together = margins(model, model(torch.as_tensor(words.tokens)), words)
+        together = _margins(model, model(torch.as_tensor(words.tokens)), words)
         for row, word in enumerate(WORDS):
             alone = lang.vocabulary.words([word])
-            expected = margins(model, model(torch.as_tensor(alone.tokens)), alone)
+            expected = _margins(model, model(torch.as_tensor(alone.tokens)), alone)
             assert float(together[row]) == pytest.approx(float(expected[0]), abs=1e-5)
 
 

@@ -17,7 +17,7 @@ from models.errors import UserError
 from models.languages import BOS_ID, END_ID, FormalLanguage, Words, language
 from models.model_config import ModelConfig
 from models.objectives import objective
-from models.objectives.masked import MASK_ID, fitting
+from models.objectives.masked import MASK_ID, _fitting
 from models.runs.run import Run, run_name
 from models.training.batches import Batches, joint_steps
 from models.training.evaluation import judge, predict, prefix_logits, verdicts
@@ -113,7 +113,7 @@ def test_what_fits_is_what_makes_a_word(name: str) -> None:
         fit = {known.vocabulary.tokens[i] for i in truth.target[row, at].nonzero()[:, 0]}
         assert MASKED.true_tokens(known, tuple(word), at) == fit
     places = np.zeros(len(words), dtype=int)
-    assert fitting(known, words, places)[np.arange(len(words)), words.ids[:, 0]].all()
+    assert _fitting(known, words, places)[np.arange(len(words)), words.ids[:, 0]].all()
 
 
 def test_a_word_is_accepted_if_each_symbol_is_likely_where_it_stands() -> None:

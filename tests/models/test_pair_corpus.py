@@ -102,7 +102,7 @@ def test_a_run_on_pairs_of_a_file(file: Path, tmp_path: Path) -> None:
     train(run, "cpu")
     again = Run(tmp_path / "run")
     assert isinstance(again.language, PairCorpus)
-    table = targets.targets(again, Targets(count=8))
+    table = targets._targets(again, Targets(count=8))
     assert set(table["model"]) == {"trained", *targets.CONTROLS}
     assert table.loc[table["model"] == "another source", "exact"].max() < 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.languages import ContextFreeLanguage, Word, language
-from models.languages.grammars.phrases import CLASSES, referents
+from models.languages.grammars.phrases import CLASSES, _referents
 
 NESTED, LINEAR = language("nested"), language("linear")
 assert isinstance(NESTED, ContextFreeLanguage)
@@ -77,7 +77,7 @@ def test_a_pronoun_means_a_noun(text: str, meant: list[tuple[int, int]] | None) 
     trees = list(LINEAR.trees(words(text)))
     assert len(trees) == (meant is not None)
     for tree in trees:
-        assert referents(tree) == meant
+        assert _referents(tree) == meant
 
 
 def test_a_pronoun_agrees_with_what_it_means() -> None:
@@ -87,7 +87,7 @@ def test_a_pronoun_agrees_with_what_it_means() -> None:
     for row in range(len(drawn)):
         word = LINEAR.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
         (tree,) = LINEAR.trees(word)
-        for pronoun, noun in referents(tree):
+        for pronoun, noun in _referents(tree):
             (own,) = [each for each in CLASSES if word[noun] in each.nouns]
             assert word[pronoun] == own.pronoun
             pronouns += 1

@@ -17,9 +17,9 @@ from models.errors import UserError
 from models.languages import language
 from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.vocabulary import BOS_ID, END_ID
-from models.plants.compiler import compiled, plan
+from models.plants.compiler import _plan, compiled
 from models.plants.dials import stream_of
-from models.plants.plant import LEAST, PLAN, AllWords, Plant, plant, write
+from models.plants.plant import LEAST, PLAN, Plant, _AllWords, plant, write
 from models.plants.program import Program, Select
 from models.plants.programs import PROGRAMS
 from models.plants.settings import Dials
@@ -111,7 +111,7 @@ def test_the_network_computes_every_variable_of_the_program(name: str) -> None:
 
 def test_nothing_is_written_twice_or_too_early() -> None:
     for make in PROGRAMS.values():
-        planned = plan(make())
+        planned = _plan(make())
         dims = [d for each in planned.dims.values() for d in range(each.start, each.stop)]
         assert len(dims) == len(set(dims))
         for variable, place in planned.places.items():
@@ -161,7 +161,7 @@ def test_every_plant_is_right_on_all_words(name: str, setting: str) -> None:
 
 def test_a_wrong_network_is_not_taken_for_right() -> None:
     one = made("majority-10", "plain")
-    words = AllWords.of(one.program)
+    words = _AllWords.of(one.program)
     assert words.margin(one.model) == pytest.approx(one.margin)
     assert words.count == 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256 + 512 + 1024
     with torch.no_grad():
@@ -254,7 +254,7 @@ def test_another_seed_is_another_network() -> None:
 
 def test_without_dials_every_feature_has_its_dimension() -> None:
     program = PROGRAMS["depth-10"]()
-    stream = stream_of(10, program, plan(program), Dials(), torch.Generator())
+    stream = stream_of(10, program, _plan(program), Dials(), torch.Generator())
     assert torch.equal(stream.write, torch.eye(10, dtype=torch.float64))
     torch.testing.assert_close(stream.read, torch.eye(10, dtype=torch.float64))
 

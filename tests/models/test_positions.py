@@ -29,10 +29,10 @@ from models.transformer.attention import Attention
 from models.transformer.model import HookedTransformer
 from models.transformer.positions import (
     T5_BUCKETS,
+    _frequencies,
     alibi,
     alibi_slopes,
     distances,
-    frequencies,
     rotate,
     rotations,
     sinusoidal,
@@ -322,9 +322,9 @@ def test_positions_are_told(small_model: Make, positions: str) -> None:
 
 def test_wavelengths_of_base_1000() -> None:
     """d = 4: the lecture prints 2 pi and 2 pi sqrt(1000)."""
-    lengths = 2 * math.pi / frequencies(4, 1000.0)
+    lengths = 2 * math.pi / _frequencies(4, 1000.0)
     assert lengths.tolist() == pytest.approx([2 * math.pi, 2 * math.pi * math.sqrt(1000)])
-    assert (2 * math.pi / frequencies(64)).diff().min() > 0  # high dimensions turn more slowly
+    assert (2 * math.pi / _frequencies(64)).diff().min() > 0  # high dimensions turn more slowly
     table = sinusoidal(torch.arange(40), 4, 1000.0).double()
     close(table[:, 2], (torch.arange(40).double() / math.sqrt(1000)).sin())
 

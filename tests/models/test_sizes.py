@@ -11,7 +11,7 @@ from analyses.command_line.app import main
 from models.base import build
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
-from models.sizes import as_bytes, attention_bytes, in_words, parts_of
+from models.sizes import _as_bytes, _attention_bytes, in_words, parts_of
 
 SHAPES = {
     "plain": ModelConfig(),
@@ -58,11 +58,11 @@ def test_attention_takes_much_memory() -> None:
     """An image of 128 x 128 points, 48 layers of 16 heads: 768 GiB. A matrix of a ViT with 196
     patches: 150 KiB."""
     image = ModelConfig(n_layers=48, n_heads=16)
-    assert attention_bytes(image, 128 * 128) == 768 * 2**30
-    assert as_bytes(attention_bytes(image, 128 * 128)) == "768 GiB"
+    assert _attention_bytes(image, 128 * 128) == 768 * 2**30
+    assert _as_bytes(_attention_bytes(image, 128 * 128)) == "768 GiB"
     one = ModelConfig(n_layers=1, n_heads=1)
-    assert attention_bytes(one, 196) == 153_664
-    assert round(attention_bytes(one, 196) / 1024) == 150
+    assert _attention_bytes(one, 196) == 153_664
+    assert round(_attention_bytes(one, 196) / 1024) == 150
 
 
 def test_patterns_take_what_the_formula_says() -> None:
@@ -70,7 +70,7 @@ def test_patterns_take_what_the_formula_says() -> None:
     model = build(config, Vocabulary(("a", "b")))
     tokens = torch.full((1, 17), 2)
     _, cache = model.run_with_cache(tokens, names_filter=lambda name: name.endswith("hook_pattern"))
-    assert sum(pattern.nbytes for pattern in cache.values()) == attention_bytes(config, 17)
+    assert sum(pattern.nbytes for pattern in cache.values()) == _attention_bytes(config, 17)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_patterns_take_what_the_formula_says() -> None:
     [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**50, "1 PiB")],
 )
 def test_bytes_are_told_in_the_largest_unit(size: int, told: str) -> None:
-    assert as_bytes(size) == told
+    assert _as_bytes(size) == told
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,14 +14,14 @@ from torch.nn.functional import cross_entropy
 from analyses.answers import answer
 from analyses.command_line.app import main
 from analyses.options.behaviour import Perplexity
-from analyses.questions.behaviour.perplexity import perplexity
+from analyses.questions.behaviour.perplexity import _perplexity
 from models.base import EmbeddingModel, LanguageModel, build
 from models.config import ModelConfig, TrainConfig
 from models.decoding.search import Generator
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Transduction, Words, language
 from models.objectives import LEAST, objective
-from models.objectives.tags import Tagged
+from models.objectives.tags import _Tagged
 from models.runs.run import Run, run_name
 from models.training.batches import Batches, joint_steps
 from models.training.evaluation import judge, predict, prefix_logits, verdicts
@@ -98,7 +98,7 @@ def test_what_is_no_pair_of_equal_halves_teaches_nothing() -> None:
     known = formal("sort")
     rows = ["abc", "abc>", "abc>ab", "abc>abca", ">", ">a", "a>b>", "ab>ba"]
     words = known.vocabulary.words([tuple(row) for row in rows])
-    found = Tagged.of(torch.as_tensor(words.tokens), known.vocabulary.border())
+    found = _Tagged.of(torch.as_tensor(words.tokens), known.vocabulary.border())
     assert found.fits.tolist() == [False] * 7 + [True]
     assert TAGS.truth(known, words).weight.sum(dim=(1, 2)).tolist() == [0.0] * 7 + [2.0]
     with pytest.raises(UserError, match="is no row of tags"):
@@ -196,7 +196,7 @@ def test_it_is_learned_beyond_chance(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="says at no single place whether a word is in it"):
             answer(run, question)
     with pytest.raises(UserError, match="was taught tags, and says nothing of what comes next"):
-        perplexity(run, Perplexity())
+        _perplexity(run, Perplexity())
     with pytest.raises(UserError, match="taught tags alone, and knows no next symbol"):
         Generator(run.model(), run.objective, 9, ("(", ")", ">"))
 

@@ -29,15 +29,15 @@ from models.objectives import objective
 from models.objectives.next_symbols import NextSymbols
 from models.runs.run import Run
 from models.training import together
-from models.training.batches import joint_steps, numbered
+from models.training.batches import _numbered, joint_steps
 from models.training.loop import train
 from models.training.stacked import STACKED
 from models.training.state import load_state
 from models.training.together import (
     HELPERS,
     Stack,
+    _clip_rows,
     can_train_together,
-    clip_rows,
     helpers,
     train_together,
 )
@@ -180,7 +180,7 @@ def test_each_gradient_is_clipped_by_its_own_norm() -> None:
     gradient = torch.randn(4, 6, generator=generator) * torch.tensor([[0.01], [0.1], [1.0], [10.0]])
     joint = torch.nn.Parameter(torch.zeros(4, 6))
     joint.grad = gradient.clone()
-    clip_rows(joint, 0.5)
+    _clip_rows(joint, 0.5)
     for row, own in enumerate(gradient):
         single = torch.nn.Parameter(torch.zeros(6))
         single.grad = own.clone()
@@ -200,7 +200,7 @@ def test_one_norm_for_all_seeds_would_be_noticed(
         torch.nn.utils.clip_grad_norm_([weights], largest)
 
     expected = in_turn(tmp_path / "alone", **KINDS["clipped"])
-    monkeypatch.setattr(together, "clip_rows", clip_all)
+    monkeypatch.setattr(together, "_clip_rows", clip_all)
     runs = created(tmp_path / "together", **KINDS["clipped"])
     train_together(runs, "cpu")
     with pytest.raises(AssertionError):
@@ -262,7 +262,7 @@ def test_words_are_drawn_ahead_for_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 300)), min_size=1))
 def test_numbered_rows(rows: list[tuple[int, int]]) -> None:
-    found, which = numbered(np.array(rows))
+    found, which = _numbered(np.array(rows))
     assert found[which].tolist() == [list(row) for row in rows]
     assert len({tuple(row) for row in found.tolist()}) == len(found) == which.max() + 1
 

@@ -30,7 +30,7 @@ from models.runs.run import METRICS, Run
 from models.training.loop import train
 from models.training.state import STATE, save_state
 from models.training.trainer import Trainer, choose_device, learning_rate
-from models.training.writer import checkpoint_steps, validation_sample
+from models.training.writer import _checkpoint_steps, validation_sample
 from models.transformer.model import HookedTransformer
 
 FIXED = {"step", "loss", "validation_loss", "exact", "recognition", "learning_rate"}
@@ -211,10 +211,10 @@ def test_verdicts_alone_have_no_exact_share(tmp_path: Path) -> None:
 
 
 def test_checkpoint_steps() -> None:
-    assert sorted(checkpoint_steps(1)) == [0, 1]
-    assert sorted(checkpoint_steps(10)) == [0, 1, 2, 5, 10]
-    assert sorted(checkpoint_steps(1000)) == [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
-    assert sorted(checkpoint_steps(70)) == [0, 1, 2, 5, 10, 20, 50, 70]
+    assert sorted(_checkpoint_steps(1)) == [0, 1]
+    assert sorted(_checkpoint_steps(10)) == [0, 1, 2, 5, 10]
+    assert sorted(_checkpoint_steps(1000)) == [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    assert sorted(_checkpoint_steps(70)) == [0, 1, 2, 5, 10, 20, 50, 70]
 
 
 # -- killed and resumed -------------------------------------------------------------------------

@@ -39,7 +39,7 @@ ALL_WORDS = 100_000
 """The most words that are all tested, unless more are asked for."""
 
 
-def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
+def _chosen_lengths(run: Run, options: Options) -> Sequence[int]:
     """The word lengths asked for. Of a corpus all lines are taught, whatever its window."""
     language = run.language
     if options.lengths is not None:
@@ -64,7 +64,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     ``findings["all_words"]``, and how far they lean on symbols that decide nothing in
     ``findings["leans_on"]``.
     """
-    lengths = chosen_lengths(run, options)
+    lengths = _chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
         fits = MOST_PAIRS // longest**2
         raise UserError(
@@ -73,7 +73,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         )
     models = {"trained": run.model(), "untrained": run.untrained()}
     trained = TrainedWords(run.config, run.language, run.step)
-    reach = reach_of_all_words(run, options, longest)
+    reach = _reach_of_all_words(run, options, longest)
     every = count_all(models, run.language, trained, reach, progress)
     inert = leans_on(run, models, options.seed)
     rows: list[dict[str, Any]] = []
@@ -99,7 +99,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=findings)
 
 
-def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
+def _reach_of_all_words(run: Run, options: Options, tested: int) -> int:
     """Up to which length all words are tested.
 
     Raises:
@@ -313,11 +313,6 @@ def exact_to(rows: pd.DataFrame) -> int | None:
     return int(reached.max()) if len(reached) else 0
 
 
-def _from_the_first(arguments: Mapping[str, Any]) -> bool:
-    """Whether an answer with these arguments tested every size from 1 on."""
-    return arguments.get("lengths") is None
-
-
 def right(rows: pd.DataFrame, measure: str) -> float:
     """The share of words that is right, over all lengths; NaN where no length has the measure."""
     rows = rows.dropna(subset=[measure])
@@ -349,7 +344,8 @@ def _headline(result: Answer) -> pd.DataFrame:
     rows: list[tuple[str, str, float | None]] = []
     for model in ("trained", "untrained"):
         at = table["model"] == model
-        reach = exact_to(table[at]) if _from_the_first(result.arguments) else None
+        # Without lengths of its own, it tested every size from 1 on.
+        reach = exact_to(table[at]) if result.arguments.get("lengths") is None else None
         rows.append((model, "exact to size", reach))
         if model == "trained":
             rows.append((model, "tested to size", None if reach is None else table[at]["n"].max()))

@@ -24,7 +24,7 @@ from models.runs.run import Run
 from models.training.evaluation import right_words
 
 
-def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of the words on which two rules differ, by the rule that they go by.
 
     The words are of the sizes of the training window; of half of them, as a coin falls, the
@@ -119,7 +119,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "bias",
     Options,
-    bias,
+    _bias,
     _claims,
     _headline,
     _chart,

@@ -34,7 +34,7 @@ KINDS = {
 }
 
 
-def words_by_depth(
+def _words_by_depth(
     run: Run, count: int, deepest: int, seed: int, progress: Progress = quiet
 ) -> dict[int, list[Word]]:
     """Different members by their depth of embedding, ``count`` of each depth if so many are found.
@@ -63,7 +63,7 @@ def words_by_depth(
     return {depth: list(some) for depth, some in members.items() if some}
 
 
-def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of right answers of the trained and the untrained model, by depth of embedding.
 
     Returns:
@@ -75,7 +75,7 @@ def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         reaches who knows the last symbol alone, and the commonest set after it; of verdicts, who
         always says the same).
     """
-    by_depth = words_by_depth(run, options.count, options.deepest, options.seed, progress)
+    by_depth = _words_by_depth(run, options.count, options.deepest, options.seed, progress)
     window = int(run.language.lengths(run.config.max_n)[-1])
     rows: list[dict[str, object]] = []
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
@@ -179,7 +179,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "depths",
     Options,
-    depths,
+    _depths,
     _claims,
     lambda table: row_numbers(table, "{kind}, depth {depth}"),
     _chart,

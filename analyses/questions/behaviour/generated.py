@@ -142,7 +142,7 @@ def decoders(
     for name in CONTROLS[1:]:
         report(name)
         only_allowed = name == CONTROLS[2]
-        made = evenly(language, count, maker.longest, seed, prompt, only_allowed=only_allowed)
+        made = _evenly(language, count, maker.longest, seed, prompt, only_allowed=only_allowed)
         rows.append(_row(run, name, "control", Generation(made, 0, 0)))
     return pd.DataFrame(rows)
 
@@ -197,7 +197,7 @@ def _row(run: Run, name: str, kind: str, made: Generation) -> dict[str, object]:
     }
 
 
-def evenly(
+def _evenly(
     language: FormalLanguage,
     count: int,
     longest: int,

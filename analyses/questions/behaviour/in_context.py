@@ -53,7 +53,7 @@ Said = Float[np.ndarray, "prompt answer_plus_1"]
 
 
 @torch.no_grad()
-def answers(
+def _answers(
     model: LanguageModel, objective: Objective, language: InContext, words: Words
 ) -> Float[np.ndarray, "prompt d_vocab"]:
     """The probability of each token after the border."""
@@ -63,7 +63,7 @@ def answers(
     return logprobs[torch.arange(len(tokens)), at].exp().cpu().double().numpy()
 
 
-def in_context(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _in_context(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of right answers, by the number of examples, beside Bayes and the controls.
 
     Returns:
@@ -114,13 +114,13 @@ def _rows(
     unknown = dict.fromkeys(("from_bayes", "from_trained"), np.full(len(words), np.nan))
     divergence: dict[str, dict[str, np.ndarray]] = {}
     for name, model in networks.items():
-        probs = answers(model, objective, language, words)
+        probs = _answers(model, objective, language, words)
         other = np.delete(probs, ids, axis=1).max(axis=1, keepdims=True)
         predictions[name] = np.concatenate([probs[:, ids], other], axis=1)
         truths = {"from_bayes": posterior, "from_trained": by_heart}
         divergence[name] = {of: _apart(truth, probs[:, ids]) for of, truth in truths.items()}
     for name in MODELS:
-        right = accuracy(predictions[name], true)
+        right = _accuracy(predictions[name], true)
         for query, which in zip(QUERIES, (shown | True, shown, ~shown), strict=True):
             if not which.any():
                 continue
@@ -133,7 +133,7 @@ def _rows(
             yield row | {"prompts": int(which.sum())}
 
 
-def accuracy(probabilities: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
+def _accuracy(probabilities: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
     """1 where the likeliest answer is the true one, a part of 1 where it is one of several."""
     likeliest = probabilities >= probabilities.max(axis=1, keepdims=True) * (1 - 1e-9)
     return likeliest[np.arange(len(probabilities)), true] / likeliest.sum(axis=1)
@@ -260,7 +260,7 @@ def one_prompt(run: Run, word: Word) -> pd.DataFrame:
         "untrained": run.untrained,
     }
     for name, make in makes.items():
-        predictions[name] = answers(make(), run.objective, language, words)[0, ids]
+        predictions[name] = _answers(make(), run.objective, language, words)[0, ids]
     return pd.DataFrame(
         [
             {"model": name, "answer": label, "probability": float(value)}
@@ -295,7 +295,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "in-context",
     Options,
-    in_context,
+    _in_context,
     _claims,
     _headline,
     _chart,

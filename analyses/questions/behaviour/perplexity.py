@@ -184,7 +184,7 @@ def sums(sample: Asked, logprobs: np.ndarray) -> Float[np.ndarray, "word 4"]:
     return np.where(sample.inside[..., None], terms, 0.0).sum(axis=1)
 
 
-def perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The loss of language models beside the least that there can be, in nats a token.
 
     A run that was taught hidden symbols is asked for some symbols of each word, one at a time,
@@ -227,14 +227,14 @@ def _said(run: Run, name: str, sample: Asked) -> np.ndarray:
     if name == "trigram" and run.objective.hides:
         return hidden.counted(run, sample.words, sample.inside)
     if name == "trigram":
-        return said_of(trigram(run), objective("language-model"), sample.words)
+        return said_of(_trigram(run), objective("language-model"), sample.words)
     model = run.model() if name == "trained" else run.untrained()
     if run.objective.hides:
         return hidden.said_of(model, run.objective, sample.words, sample.inside)
     return said_of(model, run.objective, sample.words)
 
 
-def trigram(run: Run) -> LanguageModel:
+def _trigram(run: Run) -> LanguageModel:
     """A trigram model: counts of each token after the last two, on words like the training's."""
     taught = objective("language-model")
     config = ModelConfig(architecture="ngram", order=3, output="softmax")
@@ -266,7 +266,7 @@ def _row(totals: Float[np.ndarray, "word 4"]) -> dict[str, object]:
     }
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the excess loss of the model beside those of the controls."""
     trained = table[table["model"] == "trained"].set_index("group")
     wide = trained[["words", "entropy", "kl", "low", "high"]]
@@ -333,11 +333,11 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "perplexity",
     Options,
-    perplexity,
+    _perplexity,
     _claims,
     lambda table: row_numbers(table, "{by} {group}", value="kl"),
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=("language", "whole words"),
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),

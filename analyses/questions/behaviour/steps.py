@@ -30,7 +30,7 @@ from models.runs.run import Run
 WAYS = ("next step follows the edit", "answer follows the edit", "answer follows the source")
 
 
-def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The symbols after a step that was turned around, beside those after the true one.
 
     Sources of the training window, of at least three symbols; one step of each but the last is
@@ -129,7 +129,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "steps",
     Options,
-    edited,
+    _edited,
     _claims,
     lambda table: row_numbers(table, "{way}, {steps}", value="share"),
     _chart,

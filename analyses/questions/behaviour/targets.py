@@ -53,7 +53,7 @@ INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high"
 
 
 @dataclass(frozen=True)
-class Asked:
+class _Asked:
     """Different pairs whose sources have one length.
 
     Attributes:
@@ -69,7 +69,7 @@ class Asked:
     in_window: float
 
 
-def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
+def _asked_of(run: Run, windows: float, count: int, seed: int) -> list[_Asked]:
     """Pairs by the length of their source, from the shortest up.
 
     Args:
@@ -105,13 +105,13 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
         targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, 1)), constant_values=END_ID)
         inside = np.arange(targets.shape[1]) <= (pairs.lengths - source - 1)[:, None]
         in_window = float((pairs.lengths <= window).mean())
-        samples.append(Asked(pairs, source, np.where(inside, targets, -1), in_window))
+        samples.append(_Asked(pairs, source, np.where(inside, targets, -1), in_window))
     return samples
 
 
 @torch.no_grad()
-def forced(
-    model: LanguageModel, objective: Objective, sample: Asked
+def _forced(
+    model: LanguageModel, objective: Objective, sample: _Asked
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after each true beginning of the target."""
     tokens = torch.as_tensor(sample.words.tokens, device=model.device)
@@ -119,8 +119,8 @@ def forced(
     return logprobs[:, sample.source + 1 :].argmax(dim=-1).cpu().numpy()
 
 
-def running(
-    model: LanguageModel, objective: Objective, sample: Asked
+def _running(
+    model: LanguageModel, objective: Objective, sample: _Asked
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after what the model itself has made; END after its own end."""
     begun = torch.as_tensor(sample.words.tokens[:, : sample.source + 2], device=model.device)
@@ -148,7 +148,7 @@ def greedy(
     return torch.stack(made, dim=1).cpu().numpy()
 
 
-def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of right targets, by the length of the source or by the place in the target.
 
     Controls: the untrained model, and the target of another source of the same length.
@@ -172,14 +172,14 @@ def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     """
     rows: list[dict[str, object]] = []
     by = options.by
-    samples = asked_of(run, 1.0 if by == "place" else options.windows, options.count, options.seed)
+    samples = _asked_of(run, 1.0 if by == "place" else options.windows, options.count, options.seed)
     models = {"trained": run.model(), "untrained": run.untrained()}
     total = len(models) * len(samples)
     for done, (name, model) in enumerate(models.items()):
         answers = []
         for at, sample in enumerate(samples):
             progress(done * len(samples) + at, total, name)
-            made = forced(model, run.objective, sample), running(model, run.objective, sample)
+            made = _forced(model, run.objective, sample), _running(model, run.objective, sample)
             answers.append(made)
         rows += _rows(name, by, samples, answers)
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
@@ -189,7 +189,7 @@ def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def _shifted(sample: Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
+def _shifted(sample: _Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
     """The targets of other sources of the same length."""
     turn = int(rng.integers(1, max(len(sample.targets), 2)))
     return np.where(sample.targets >= 0, np.roll(sample.targets, turn, axis=0), -1)
@@ -199,7 +199,7 @@ Answers = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def _rows(
-    model: str, by: str, samples: Sequence[Asked], answers: Answers
+    model: str, by: str, samples: Sequence[_Asked], answers: Answers
 ) -> Iterator[dict[str, object]]:
     deepest = max(one.targets.shape[1] for one in samples)
     wide = [
@@ -252,7 +252,7 @@ def _interval(name: str, values: Float[np.ndarray, " pair"]) -> dict[str, float]
     return dict(zip(names, map(float, bootstrap_mean(values)), strict=True))
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the model beside its controls."""
     wide = table[table["model"] == "trained"].set_index("group")
     wide = wide[["pairs", "exact", "low", "high", "alone", "forced", "running"]]
@@ -326,11 +326,11 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "targets",
     Options,
-    targets,
+    _targets,
     _claims,
     _headline,
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=NEEDS,
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),

@@ -55,7 +55,7 @@ Rows = list[dict[str, object]]
 Panel = alt.LayerChart | alt.FacetChart
 
 
-def dictionaries(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
+def _dictionaries(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
     """Table: one row per model, kind, width and measure. Columns: model ("trained", "untrained",
     "chance"), kind (of dictionary), width (latents that were asked for), latents (that it has),
     measure, value, low and high (95%, Student's over seeds; NaN where no seed changes it), seeds.
@@ -244,7 +244,7 @@ def _shown(answer: Answer) -> dict[str, pd.DataFrame]:
 QUESTION = of_answer(
     "dictionary",
     Asked,
-    dictionaries,
+    _dictionaries,
     _headline,
     lambda answer: chart(answer.table),
     claims,

@@ -24,7 +24,7 @@ def _states_of(language: Language) -> int | None:
     return len(language.delta) if isinstance(language, RegularLanguage) else None
 
 
-def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The effective dimension of the activations at each site, over all symbols of words of the
     training window, members and others.
 
@@ -86,7 +86,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "dimension",
     Options,
-    dimension,
+    _dimension,
     _claims,
     lambda table: row_numbers(table, "{site}"),
     _chart,

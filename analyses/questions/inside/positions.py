@@ -31,7 +31,7 @@ from models.transformer.positions import (
 )
 
 
-def position_table(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _position_table(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """One row per kind of position. A run with learned positions adds two: its table, and the one
     that it began with.
 
@@ -167,7 +167,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "positions",
     Options,
-    position_table,
+    _position_table,
     _claims,
     _headline,
     _chart,

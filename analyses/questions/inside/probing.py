@@ -97,7 +97,7 @@ def _numbered(rows: Bool[np.ndarray, "sets tokens"]) -> Int[np.ndarray, " sets"]
 
 
 @dataclass(frozen=True)
-class Examples:
+class _Examples:
     """The material of probes: activations, their targets, and the part of each word.
 
     Attributes:
@@ -122,7 +122,7 @@ class Examples:
 
 def examples(
     run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
-) -> Examples:
+) -> _Examples:
     """A model's activations on words of the window, and what is probed for.
 
     Args:
@@ -145,7 +145,7 @@ def examples(
     }
     place = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words)
     sites = {label: states[hook].numpy() for label, hook in hooks.items()}
-    return Examples(sites, wanted, place % 2 == 0, place % 4 == 1, words.lengths)
+    return _Examples(sites, wanted, place % 2 == 0, place % 4 == 1, words.lengths)
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -206,7 +206,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(tables, ignore_index=True).reindex(columns=columns)
     names = run.language.main_variables
     repeated = _repeated({name: state[name] for name in names})
-    return Answer(table, findings=findings(table, names) | {"repeated": repeated})
+    return Answer(table, findings=_findings(table, names) | {"repeated": repeated})
 
 
 def _repeated(targets: Mapping[str, Target]) -> list[str]:
@@ -230,7 +230,7 @@ def alike(one: Int[np.ndarray, " n"], other: Int[np.ndarray, " n"]) -> bool:
     return both == len(np.unique(one)) == len(np.unique(other))
 
 
-def findings(table: pd.DataFrame, main: Sequence[str] = ()) -> dict[str, Any]:
+def _findings(table: pd.DataFrame, main: Sequence[str] = ()) -> dict[str, Any]:
     """For each target, the site where a linear probe reads it best, and each control's best score.
 
     Keys of "best": site (chosen on other words than those that are scored), metric, score, low and

@@ -35,7 +35,7 @@ LEAST = 40
 MOST_CLAIMS = 3
 
 
-def senses_of(tree: Tree) -> list[str]:
+def _senses_of(tree: Tree) -> list[str]:
     """Each symbol's parent nonterminal, cut at its last underscore.
 
     So the two classes of a verb that agrees with two kinds of nouns are one sense.
@@ -53,7 +53,7 @@ def senses_of(tree: Tree) -> list[str]:
     return labels
 
 
-def occurrences(
+def _occurrences(
     run: Run, sentences: int, seed: int, progress: Progress = quiet
 ) -> tuple[Words, dict[str, dict[str, list[tuple[int, int]]]]]:
     """Sentences of the training window, and where each word with several senses stands in them.
@@ -74,7 +74,7 @@ def occurrences(
     for row, word in enumerate(language.vocabulary.decoded(words)):
         if row % 100 == 0:
             progress(row, sentences, "sentences and their trees")
-        for at, sense in enumerate(senses_of(next(language.trees(word))), 1):
+        for at, sense in enumerate(_senses_of(next(language.trees(word))), 1):
             by_word[word[at - 1]][sense].append((row, at))
     often = {
         symbol: {sense: places for sense, places in entry.items() if len(places) >= LEAST}
@@ -89,7 +89,7 @@ def occurrences(
     return words, several
 
 
-def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The accuracy with which the senses of a form can be told apart at each site.
 
     A logistic regression is fitted on every other occurrence and scored on the rest. Equal prefixes
@@ -102,9 +102,9 @@ def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFra
         occurrences of one sense, and of two senses), occurrences (that are scored).
 
     Raises:
-        UserError: see ``occurrences``.
+        UserError: see ``_occurrences``.
     """
-    words, forms = occurrences(run, options.sentences, options.seed, progress)
+    words, forms = _occurrences(run, options.sentences, options.seed, progress)
     sites = sites_of(run.model(), ("resid_post",), "hook_embed")
     tokens = torch.as_tensor(words.tokens)
     rows = list[dict[str, object]]()
@@ -206,7 +206,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "senses",
     Options,
-    senses,
+    _senses,
     _claims,
     lambda table: row_numbers(table, "{word}, {site}"),
     _chart,

@@ -71,14 +71,14 @@ def asked_of(run: Run, count: int, seed: int) -> Asked:
         )
     rows = rng.permutation(rows)
     place = np.arange(len(rows))
-    truth = facts(language, words[rows], None if sides else sample.labels[rows])
+    truth = _facts(language, words[rows], None if sides else sample.labels[rows])
     words = words[rows]
     if run.objective.tags:  # its border is not seen, and stands past the word
         words = Words.of_rows(words.ids, words.lengths - 1)
     return Asked(words, truth, place % 2 == 0, place % 4 == 1)
 
 
-def facts(
+def _facts(
     language: Language, words: Words, labels: Bool[np.ndarray, " word"] | None
 ) -> dict[str, Target]:
     """The facts about whole words: the length, how often the symbols occur whose counts differ

@@ -63,7 +63,7 @@ Vectors = dict[str, Float[Tensor, "word d"]]
 
 
 @dataclass(frozen=True)
-class Read:
+class _Read:
     """The activations of a model on the words.
 
     Attributes:
@@ -90,7 +90,7 @@ class Read:
         return made
 
 
-def read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> Read:
+def _read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> _Read:
     """The activations on words, and their vectors."""
     tensors = WordTensors.of(words)
     sites = _sites(model)
@@ -107,7 +107,7 @@ def read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> 
     }
     if model.config.family.recurrent:
         pooled[STATE] = {"all layers": torch.cat([*pooled["last"].values()], dim=1)}
-    return Read(scaled, symbols, pooled)
+    return _Read(scaled, symbols, pooled)
 
 
 def _standardised(
@@ -126,7 +126,7 @@ def _shuffled(fact: Target, fit: Bool[np.ndarray, " word"], seed: int) -> Target
     return replace(fact, values=values)
 
 
-def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Linear probes of whole words: what they read off one vector, by the way it is made.
 
     Half of the words fit the probes and teach the queries, a quarter chooses the site, and the
@@ -148,10 +148,10 @@ def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     true, fit = sample.facts, sample.fit
     ends = sample.words.ids[np.arange(len(sample.words)), sample.words.lengths - 1]
     types = (sample.words.lengths * (ends.max() + 1) + ends)[:, None]
-    trained = read(run.model(), sample.words, fit)
-    cases: dict[str, tuple[Read, Mapping[str, Target]]] = {
+    trained = _read(run.model(), sample.words, fit)
+    cases: dict[str, tuple[_Read, Mapping[str, Target]]] = {
         "trained": (trained, true),
-        "untrained": (read(run.untrained(), sample.words, fit), true),
+        "untrained": (_read(run.untrained(), sample.words, fit), true),
         "shuffled labels": (trained, {n: _shuffled(f, fit, seed) for n, f in true.items()}),
         "control task": (trained, {n: control_task(f, types, fit, seed) for n, f in true.items()}),
     }
@@ -187,7 +187,7 @@ def _probed(vectors: Vectors, facts: Mapping[str, Target], sample: Asked) -> pd.
     return probe_sites(sites, facts, sample.fit, choose=sample.choose)
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row for each fact and model, a column for each pooling."""
     wide = table.pivot_table(index=["fact", "model"], columns="pooling", values="score", sort=False)
     order = [(fact, model) for fact in table["fact"].unique() for model in MODELS]
@@ -250,7 +250,7 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
     """
     sample = asked_of(run, count, seed)
     *_, x = (
-        v.numpy() for v in read(run.model(), sample.words, sample.fit).pooled[pooling].values()
+        v.numpy() for v in _read(run.model(), sample.words, sample.fit).pooled[pooling].values()
     )
     score = ~sample.fit & ~sample.choose
     fitted, shown = standardise(x[sample.fit], x[score])
@@ -272,10 +272,10 @@ def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) 
 QUESTION = of_table(
     "sentences",
     Options,
-    sentences,
+    _sentences,
     _claims,
     lambda table: row_numbers(table, "{fact}, {pooling}", value="score"),
     _chart,
-    side_by_side,
+    _side_by_side,
     planned=tuple(Planned("trained", name) for name in MODELS[1:]),
 )

@@ -136,7 +136,7 @@ def _place(sentences: Sentences, of: Structure) -> torch.Tensor:
     return apart.expand(len(sentences.mask), *apart.shape)
 
 
-def chosen(table: pd.DataFrame) -> pd.DataFrame:
+def _chosen(table: pd.DataFrame) -> pd.DataFrame:
     """The best site of each model, structure and kind of trees, by the words that choose."""
     groups = ["of", "model", "trees"]
     best = table.groupby(groups, sort=False)["choice"].idxmax()
@@ -145,7 +145,7 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """The probes' scores for both structures, each control at the site that it chose itself."""
-    best = chosen(table).set_index(["of", "model", "trees"])
+    best = _chosen(table).set_index(["of", "model", "trees"])
     return [_claim(of, best.loc[of]) for of in STRUCTURES]
 
 
@@ -198,9 +198,9 @@ QUESTION = of_table(
     Options,
     _syntax,
     _claims,
-    lambda table: row_numbers(chosen(table), "{of}", "{model}, {trees}", "score"),
+    lambda table: row_numbers(_chosen(table), "{of}", "{model}, {trees}", "score"),
     _chart,
-    lambda table: chosen(table).drop(columns="choice"),
+    lambda table: _chosen(table).drop(columns="choice"),
     needs=("trees", "stream"),
     planned=tuple(
         Planned(f"trained, {OWN}", other)

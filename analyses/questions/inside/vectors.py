@@ -60,7 +60,7 @@ def classes_of(language: ContextFreeLanguage) -> dict[str, frozenset[str]]:
     return language.grammar.word_classes
 
 
-def twins_of(language: ContextFreeLanguage) -> dict[int, set[int]]:
+def _twins_of(language: ContextFreeLanguage) -> dict[int, set[int]]:
     """The words of the same class as each word, itself among them, by number."""
     numbers, classes = _numbers_of(language), classes_of(language)
     return {
@@ -76,12 +76,12 @@ def _unused(language: ContextFreeLanguage) -> set[int]:
     return {number for word, number in numbers.items() if word not in used}
 
 
-def left_out(language: ContextFreeLanguage) -> dict[str, dict[int, set[int]]]:
+def _left_out(language: ContextFreeLanguage) -> dict[str, dict[int, set[int]]]:
     """Answers left out where a word was given: itself ("inputs"), or its twins ("classes")."""
     never = _unused(language)
     return {
-        "inputs": {word: {word} | never for word in twins_of(language)},
-        "classes": {word: twins | never for word, twins in twins_of(language).items()},
+        "inputs": {word: {word} | never for word in _twins_of(language)},
+        "classes": {word: twins | never for word, twins in _twins_of(language).items()},
     }
 
 
@@ -143,14 +143,14 @@ def vectors_of(
     by_name["PPMI + SVD"] = ppmi_vectors(cooccurrences(sentences, words, window), dim)
     progress(3, 4, "the model's own")
     for name, model in (("", run.model()), (", untrained", run.untrained())):
-        by_name |= {place + name: x for place, x in of_model(model, text[:READ]).items()}
+        by_name |= {place + name: x for place, x in _of_model(model, text[:READ]).items()}
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     by_name[RANDOM] = rng.normal(size=(words, dim))
     progress(4, 4, "vectors")
     return by_name
 
 
-def of_model(model: LanguageModel, text: Words) -> dict[str, Vectors]:
+def _of_model(model: LanguageModel, text: Words) -> dict[str, Vectors]:
     """The embedding, the unembedding, and the mean activation of each word after each layer."""
     by_name: dict[str, Vectors] = {}
     if isinstance(model, EmbeddingModel):
@@ -197,14 +197,14 @@ def _vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataF
 
         drawn = vectors_of(run, text, options.dim, options.window, seed + turn, report)
         for name, matrix in drawn.items():
-            every[name, "neighbours", "inputs"].append(neighbours(language, matrix))
-            for without, twins in left_out(language).items():
+            every[name, "neighbours", "inputs"].append(_neighbours(language, matrix))
+            for without, twins in _left_out(language).items():
                 for kind, values in (
                     right(matrix, analogies, twins, seed + turn) if analogies else {}
                 ).items():
                     every[name, kind, without].append(values)
     given = [(analogy.a, analogy.b, analogy.c) for analogy in analogies]
-    words = [(word,) for word, twins in twins_of(language).items() if len(twins) > 1]
+    words = [(word,) for word, twins in _twins_of(language).items() if len(twins) > 1]
     rows = []
     for (name, kind, without), cases in every.items():
         value, low, high = seeds_interval(np.array([values.mean() for values in cases]))
@@ -218,18 +218,18 @@ def _vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def neighbours(language: ContextFreeLanguage, embeddings: Vectors) -> Float[np.ndarray, " words"]:
+def _neighbours(language: ContextFreeLanguage, embeddings: Vectors) -> Float[np.ndarray, " words"]:
     """Whether the nearest word has the same class, for each word that is not alone in its own."""
     return np.array(
         [
             float(int(ranked(embeddings, embeddings[word], [word, *_unused(language)])[0]) in twins)
-            for word, twins in twins_of(language).items()
+            for word, twins in _twins_of(language).items()
             if len(twins) > 1
         ]
     )
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row for each kind of vectors and each way to leave words out."""
     keys = ["vectors", "without"]
     wide = table.pivot_table(index=keys, columns="kind", values="value", sort=False)
@@ -336,7 +336,7 @@ QUESTION = of_table(
     _claims,
     lambda table: row_numbers(table, "{kind}, without {without}", "{vectors}"),
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=("classes",),
     planned=(Planned("W_E", RANDOM),),
 )

@@ -189,7 +189,7 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
 
 
 @torch.no_grad()
-def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFrame:
+def _right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFrame:
     """The share of right verdicts on words of the training window, with and without the parts.
 
     The control takes away other parts: as many heads and as many MLPs, drawn at random ``DRAWS``
@@ -225,7 +225,7 @@ def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def balanced(table: pd.DataFrame) -> pd.DataFrame:
+def _balanced(table: pd.DataFrame) -> pd.DataFrame:
     """The share of right verdicts of each set, members and others counting half each: of, parts,
     right."""
     return table.groupby(["of", "parts"], sort=False, as_index=False)["right"].mean()
@@ -233,7 +233,7 @@ def balanced(table: pd.DataFrame) -> pd.DataFrame:
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """The verdicts lost without the parts, beside those lost on average without random ones."""
-    shares = balanced(table).set_index("of")["right"]
+    shares = _balanced(table).set_index("of")["right"]
     rows = table[table["of"] == BROKEN]
     lost = {**rows.iloc[0], "count": rows["count"].sum()}
     random = table[table["of"] == RANDOM].groupby("parts")["lost"].first()
@@ -285,25 +285,25 @@ def _random_sets(there: Sequence[str], away: Sequence[str]) -> list[list[str]]:
     return [list(parts) for parts in sets]
 
 
-def removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablation) -> Removal:
+def _removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablation) -> Removal:
     """A removal that the user asked for. Raises UserError where there is nothing of this name."""
     require(run, *QUESTION.needs)
     return Removal(_known_parts(model, run, list(names)), method)
 
 
 def _ablated(run: Run, options: Options, progress: Progress) -> pd.DataFrame:
-    """The table of ``right_without``. Raises UserError if nothing is named, or nothing has that
+    """The table of ``_right_without``. Raises UserError if nothing is named, or nothing has that
     name."""
     if not options.off:
         raise UserError('nothing is taken away: name it, such as --off L0H1 "L0 mlp"')
     progress(0, 1, "ablation")
     model = run.model()
-    return right_without(model, run, removal_of(model, run, options.off, options.ablation))
+    return _right_without(model, run, _removal_of(model, run, options.off, options.ablation))
 
 
 def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: right verdicts, of random parts the mean."""
-    means = balanced(table).groupby("of", sort=False)["right"].mean()
+    means = _balanced(table).groupby("of", sort=False)["right"].mean()
     return numbers(("right verdicts", str(of), value) for of, value in means.items())
 
 
@@ -326,7 +326,7 @@ QUESTION = of_table(
     _claims,
     _headline,
     _chart,
-    balanced,
+    _balanced,
     needs=("heads", "verdict"),
     planned=(Planned("broken", "random parts"),),
 )

@@ -21,7 +21,7 @@ from models.languages import END_ID
 from models.runs.run import Run
 
 
-def cosine(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _cosine(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Rank correlation of each head's scores q.k with the cosine of the tokens' embeddings.
 
     Scores are those of the embeddings alone (``interp.heads.qk_and_ov.qk_circuit``; with rotary
@@ -120,7 +120,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "cosine",
     Options,
-    cosine,
+    _cosine,
     _claims,
     _headline,
     _chart,

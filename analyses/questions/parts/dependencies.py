@@ -59,7 +59,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Pairs:
+class _Pairs:
     """Words up to the place that depends, and the same with another controller.
 
     Attributes:
@@ -78,8 +78,8 @@ class Pairs:
     instead: np.ndarray
     attractors: np.ndarray
 
-    def __getitem__(self, rows: np.ndarray) -> Pairs:
-        return Pairs(*(getattr(self, part.name)[rows] for part in fields(self)))
+    def __getitem__(self, rows: np.ndarray) -> _Pairs:
+        return _Pairs(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -92,7 +92,7 @@ class Pairs:
 
 def pairs_of(
     run: Run, count: int, seed: int, symbols: Sequence[str] = (), progress: Progress = quiet
-) -> Pairs:
+) -> _Pairs:
     """Pairs of words of the training window, up to ``count`` for each number of attractors.
 
     Args:
@@ -140,7 +140,7 @@ class _Dependency:
         ids: the symbols before the dependent place.
         at: the position of the controller, from 0.
         other: the controller of the opposite.
-        wanted, instead: see ``Pairs``.
+        wanted, instead: see ``_Pairs``.
     """
 
     ids: np.ndarray
@@ -150,7 +150,7 @@ class _Dependency:
     instead: int
 
 
-def _enough(pairs: Pairs, count: int) -> bool:
+def _enough(pairs: _Pairs, count: int) -> bool:
     """Are there so many pairs with each number of attractors that was seen at all?"""
     seen = np.bincount(pairs.between)
     return bool((seen[seen > 0] >= count).all())
@@ -197,7 +197,7 @@ def _in(
     return cases
 
 
-def _paired(cases: list[_Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
+def _paired(cases: list[_Dependency], controls: dict[tuple[int, int], set[int]]) -> _Pairs:
     """Each different one once, with its attractors."""
     cases = list({(*case.ids.tolist(), case.at, case.wanted): case for case in cases}.values())
     lengths = np.array([len(case.ids) for case in cases])
@@ -214,10 +214,10 @@ def _paired(cases: list[_Dependency], controls: dict[tuple[int, int], set[int]])
     changed = ids.copy()
     changed[np.arange(len(ids)), at] = other
     words, others = (Words.of_rows(rows, lengths) for rows in (ids, changed))
-    return Pairs(words, others, at, wanted, instead, attractors)
+    return _Pairs(words, others, at, wanted, instead, attractors)
 
 
-def examples(run: Run, pairs: Pairs) -> pd.DataFrame:
+def examples(run: Run, pairs: _Pairs) -> pd.DataFrame:
     """The pairs in words: word, next, controller, other_controller, next_then, attractors."""
     vocabulary = run.language.vocabulary
     rows = []
@@ -237,7 +237,7 @@ def examples(run: Run, pairs: Pairs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Does a model follow the controller, where does it keep it, and does it look at it?
 
     What is measured is the logit of the symbol that may come next, minus that of the one which may
@@ -273,9 +273,9 @@ def dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.D
 
 
 @torch.no_grad()
-def _preferences(model: LanguageModel, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """``prefers`` on the words and on the changed ones."""
-    metric = prefers(pairs, len(model.vocabulary))
+def _preferences(model: LanguageModel, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """``_prefers`` on the words and on the changed ones."""
+    metric = _prefers(pairs, len(model.vocabulary))
     yes, no = (
         metric(model(torch.as_tensor(words.tokens))).double().numpy()
         for words in (pairs.ids, pairs.changed)
@@ -283,7 +283,7 @@ def _preferences(model: LanguageModel, pairs: Pairs) -> tuple[np.ndarray, np.nda
     return yes, no
 
 
-def _right(right: np.ndarray, pairs: Pairs) -> Iterator[dict[str, object]]:
+def _right(right: np.ndarray, pairs: _Pairs) -> Iterator[dict[str, object]]:
     """The share of pairs of which both words are right, by the number of attractors."""
     for n in np.unique(pairs.between):
         hits = right[pairs.between == n]
@@ -297,7 +297,7 @@ def _right(right: np.ndarray, pairs: Pairs) -> Iterator[dict[str, object]]:
 
 
 def _inside(
-    run: Run, model: LanguageModel, pairs: Pairs, whole: np.ndarray
+    run: Run, model: LanguageModel, pairs: _Pairs, whole: np.ndarray
 ) -> Iterator[dict[str, object]]:
     """Where the controller is kept, which heads read it, and where they look.
 
@@ -315,10 +315,10 @@ def _inside(
 
 
 def _moved(
-    model: LanguageModel, clean: Tensor, changed: Tensor, pairs: Pairs, component: str
+    model: LanguageModel, clean: Tensor, changed: Tensor, pairs: _Pairs, component: str
 ) -> dict[str, Float[np.ndarray, "pair pos"]]:
     """The logits by which patching each position moves the changed words, by layer or head."""
-    table = patch(model, clean, changed, prefers(pairs, len(model.vocabulary)), [component])
+    table = patch(model, clean, changed, _prefers(pairs, len(model.vocabulary)), [component])
     grids = {}
     for (layer, head), rows in table.groupby(["layer", "head"], sort=True):
         name = f"L{layer}" if head < 0 else f"L{layer}H{head}"
@@ -327,7 +327,7 @@ def _moved(
     return grids
 
 
-def prefers(pairs: Pairs, tokens: int) -> ReadAt:
+def _prefers(pairs: _Pairs, tokens: int) -> ReadAt:
     """The preference for the symbol that may come next over the other one, in logits.
 
     Args:
@@ -344,7 +344,7 @@ def prefers(pairs: Pairs, tokens: int) -> ReadAt:
     return ReadAt(read, torch.as_tensor(pairs.ids.lengths), (sign,))
 
 
-def roles_of(pairs: Pairs) -> dict[str, np.ndarray]:
+def _roles_of(pairs: _Pairs) -> dict[str, np.ndarray]:
     """Which positions, BOS first, have each role, [pair, pos]. A position has at most one."""
     shape = (len(pairs), pairs.ids.ids.shape[1] + 1)
     place, rows = np.arange(shape[1]), np.arange(len(pairs))
@@ -358,7 +358,7 @@ def roles_of(pairs: Pairs) -> dict[str, np.ndarray]:
 
 
 def _effects(
-    moved: dict[str, Float[np.ndarray, "pair pos"]], whole: np.ndarray, pairs: Pairs, kind: str
+    moved: dict[str, Float[np.ndarray, "pair pos"]], whole: np.ndarray, pairs: _Pairs, kind: str
 ) -> Iterator[dict[str, object]]:
     """The sum that the positions of each role bring back, as a share of the difference."""
 
@@ -366,7 +366,7 @@ def _effects(
         return np.asarray(sums[..., 0] / sums[..., 1])
 
     for place, by_position in moved.items():
-        for role, here in roles_of(pairs).items():
+        for role, here in _roles_of(pairs).items():
             sums = np.stack([(by_position * here).sum(axis=1), whole], axis=1)
             judged = bootstrap_sums(sums[1::2], share)
             yield {"kind": kind, "place": place, "role": role} | _judged(
@@ -383,7 +383,7 @@ def _attention(
     model: LanguageModel,
     clean: Tensor,
     moved: dict[str, Float[np.ndarray, "pair pos"]],
-    pairs: Pairs,
+    pairs: _Pairs,
 ) -> Iterator[dict[str, object]]:
     """The last symbol's attention to each role, and whether it looks where an effect is."""
     pattern, _ = attention(model, clean)
@@ -394,7 +394,7 @@ def _attention(
     flat = looks.reshape(len(clean), len(names), -1)
     by_head = dict(zip(names, flat.swapaxes(0, 1), strict=True))
     for place, weights in by_head.items():
-        for role, here in roles_of(pairs).items():
+        for role, here in _roles_of(pairs).items():
             paid = (weights * here).sum(axis=1)
             yield {"kind": "attention", "place": place, "role": role} | _judged(
                 float(paid[::2].mean()), bootstrap_mean(paid[1::2]), len(paid)
@@ -414,7 +414,7 @@ def _attention(
         )
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """The trained model's values: a row for each kind and place, a column for each role."""
     rows = table[table["model"] == "trained"].assign(role=lambda t: t["role"].replace("", "value"))
     keys = ["kind", "place"]
@@ -496,10 +496,10 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "dependencies",
     Options,
-    dependencies,
+    _dependencies,
     _claims,
     _headline,
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=("language", "next symbols", "causal"),
 )

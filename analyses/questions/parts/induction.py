@@ -36,7 +36,7 @@ BORDER_AT = -2
 """The position of the border in a whole prompt."""
 
 
-def induction(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _induction(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The attention of each head, and the right answers lost without it (mean ablation).
 
     The prompts are those of held-out rules with the most examples of the training window, of which
@@ -51,7 +51,7 @@ def induction(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
         bootstrap over prompts), prompts.
     """
     assert isinstance(run.language, InContext)
-    words = shown_prompts(run.language, run.config.max_n, options.count, options.seed)
+    words = _shown_prompts(run.language, run.config.max_n, options.count, options.seed)
     given = WordTensors.of(words)
     margin = partial(_margin, run, torch.as_tensor(words.ids[:, -1:]))
     rows: list[dict[str, object]] = []
@@ -70,7 +70,7 @@ def induction(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def shown_prompts(language: InContext, examples: int, count: int, seed: int) -> Words:
+def _shown_prompts(language: InContext, examples: int, count: int, seed: int) -> Words:
     """Prompts by held-out rules. The letter of the query also stands in an example."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     size = len(language.letters)
@@ -101,7 +101,7 @@ def _at_border(pattern: Tensor, words: Words) -> np.ndarray:
     return (pattern[:, :, :, BORDER_AT] * keys).sum(dim=-1).mean(dim=1).numpy()
 
 
-def ranks(table: pd.DataFrame) -> pd.DataFrame:
+def _ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Do heads that look at the label lose more answers? One row per model and score.
 
     Columns: model, score (a key of ``SCORES``), correlation (Spearman's, over heads, of score and
@@ -124,7 +124,7 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """The answers lost without the head of the highest score, of each score, beside one of the
     other heads, and the untrained network's own such head."""
-    rows = ranks(table).set_index(["model", "score"])
+    rows = _ranks(table).set_index(["model", "score"])
     return [
         Claim(
             f"Without the head of the highest {shown} ({best['part']}: {best['highest']:.2f}) {{}} "
@@ -163,7 +163,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers that are compared over seeds: what is lost without the head of the highest score, and
     without another one."""
     rows = []
-    for row in ranks(table).itertuples():
+    for row in _ranks(table).itertuples():
         rows.append((f"{row.model}, highest {SCORES[row.score]}", "lost without it", row.drop))
         rows.append((f"{row.model}, highest {SCORES[row.score]}", "without another", row.others))
     return numbers(rows)
@@ -172,7 +172,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "induction",
     Options,
-    induction,
+    _induction,
     _claims,
     _headline,
     _chart,

@@ -38,7 +38,7 @@ ALL = "all heads"
 
 
 @dataclass(frozen=True)
-class Places:
+class _Places:
     """Symbols that may look, one of each word.
 
     Attributes:
@@ -52,7 +52,7 @@ class Places:
     keys: Bool[np.ndarray, "word pos"]
 
 
-def places_of(run: Run, options: Options) -> Places:
+def _places_of(run: Run, options: Options) -> _Places:
     """Places in different members of the training window, one a word.
 
     Raises:
@@ -82,10 +82,10 @@ def places_of(run: Run, options: Options) -> Places:
         )
     at = np.where(able, rng.random(able.shape), -1.0).argmax(axis=1)[rows]
     behind = np.arange(keys.shape[1]) < at[:, None]
-    return Places(words[rows], at, keys[rows] & behind)
+    return _Places(words[rows], at, keys[rows] & behind)
 
 
-def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The attention of each head from symbols of one kind to earlier ones of another.
 
     Returns:
@@ -96,20 +96,20 @@ def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFram
         of the next token moves if the head cannot look there), effect_low, effect_high, beyond (by
         how much more it moves than if the head cannot look at as many others of the earlier
         symbols and BOS, drawn at random), beyond_low, beyond_high, places, decides (see
-        ``decides``).
+        ``_decides``).
 
     Raises:
-        UserError: see ``places_of``.
+        UserError: see ``_places_of``.
     """
-    places = places_of(run, options)
+    places = _places_of(run, options)
     others = _others(places, options.seed)
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
         rows += [{"model": name} | row for row in _of_model(run, model, places, others)]
-    return pd.DataFrame(rows).assign(decides=decides(run, places))
+    return pd.DataFrame(rows).assign(decides=_decides(run, places))
 
 
-def _others(places: Places, seed: int) -> Places:
+def _others(places: _Places, seed: int) -> _Places:
     """Other earlier positions, as many, drawn at random; all where there are no more."""
     shape = places.keys.shape
     free = (np.arange(shape[1]) < places.at[:, None]) & ~places.keys
@@ -119,7 +119,7 @@ def _others(places: Places, seed: int) -> Places:
 
 
 def _of_model(
-    run: Run, model: LanguageModel, places: Places, others: Places
+    run: Run, model: LanguageModel, places: _Places, others: _Places
 ) -> list[dict[str, object]]:
     tokens = torch.as_tensor(places.words.tokens)
     pattern, sees = attention(model, tokens)  # [layer, word, head, query, key]
@@ -157,7 +157,7 @@ def _divergence(
 
 @torch.no_grad()
 def _said(
-    run: Run, model: LanguageModel, places: Places, blind: Sequence[tuple[int, int]]
+    run: Run, model: LanguageModel, places: _Places, blind: Sequence[tuple[int, int]]
 ) -> Float[np.ndarray, "word d_vocab"]:
     """The log-probabilities of the next token at each place, if some heads cannot look."""
     rows, at = torch.arange(len(places.at)), torch.as_tensor(places.at)
@@ -181,7 +181,7 @@ def _said(
     return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
 
 
-def decides(run: Run, places: Places) -> float:
+def _decides(run: Run, places: _Places) -> float:
     """The share of the places in which one of the symbols that are looked at decides.
 
     It decides if some other symbol could stand there, and another set of tokens might then follow
@@ -279,7 +279,7 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "looks",
     Options,
-    looks,
+    _looks,
     _claims,
     _headline,
     _chart,

@@ -39,7 +39,7 @@ LONGEST = 64
 gradient for each position of each layer."""
 
 
-def words_of(run: Run, count: int, length: int, seed: int) -> Int[Tensor, "word pos"]:
+def _words_of(run: Run, count: int, length: int, seed: int) -> Int[Tensor, "word pos"]:
     """Different words of one length, BOS first; in the language or not.
 
     Args:
@@ -68,7 +68,7 @@ def words_of(run: Run, count: int, length: int, seed: int) -> Int[Tensor, "word 
     return torch.as_tensor(tokens)
 
 
-def reach(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _reach(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Influence by distance: |d logit / d embedding|, of END's logit at the last symbol, by the
     embedding of the symbol so many places back (0 is the last symbol itself), in float64.
 
@@ -84,9 +84,9 @@ def reach(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFram
         farthest is the largest distance with any influence at all.
 
     Raises:
-        UserError: see ``words_of``.
+        UserError: see ``_words_of``.
     """
-    tokens = words_of(run, options.count, options.length, options.seed)
+    tokens = _words_of(run, options.count, options.length, options.seed)
     way = steps(run.untrained().double(), tokens[0, 1:])
     rows: list[dict[str, object]] = []
     for name, network in models_of(run, progress):
@@ -121,7 +121,7 @@ def steps_by_length(run: Run) -> pd.DataFrame:
     return table.astype({"path length": "Int64"})
 
 
-def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per model: the influence one place back and at the first symbol, and what is
     equal for all distances."""
     rows = [
@@ -186,11 +186,11 @@ def _headline(table: pd.DataFrame) -> pd.DataFrame:
 QUESTION = of_table(
     "reach",
     Options,
-    reach,
+    _reach,
     _claims,
     _headline,
     _chart,
-    side_by_side,
+    _side_by_side,
     needs=("gradients", "one side", "causal", "verdict"),
     planned=(Planned("trained", "untrained", alone="rate"),),
 )

@@ -81,7 +81,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     tables, about = [], {}
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         progress(done, 3, f"learning the automaton of the {name} model")
-        about[name], dfa = discovered(run, viewed, options)
+        about[name], dfa = _discovered(run, viewed, options)
         tables.append(transitions(dfa, symbols).assign(model=name))
     progress(2, 3, "which heads carry it")
     table = pd.concat(tables, ignore_index=True)
@@ -182,7 +182,7 @@ def _doubts(
         )
 
 
-def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
+def _discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
     """All that is said of one model's rule, JSON-able, and its automaton."""
     language = run.language
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)

@@ -68,7 +68,7 @@ def learned(
     queries, longest = len(teacher.known), max(map(len, lines.words))
     way = best.way if best else "automaton"
     fresh = _fresh_words(teacher, lines.words, held.words, symbols, options, way)
-    others = other_lengths(held.words, symbols, options, room)
+    others = _other_lengths(held.words, symbols, options, room)
     about = described(dfa, best, symbols)
     growing = _grown(dfa, induction, symbols, longest, about["rule"])
     longer = [word for word in others if len(word) > longest]
@@ -200,7 +200,7 @@ def _share(agree: np.ndarray) -> tuple[float | None, tuple[float, float] | None]
     return float(agree.mean()), wilson(int(agree.sum()), len(agree))
 
 
-def other_lengths(
+def _other_lengths(
     words: Sequence[Word], symbols: Sequence[str], options: Discovery, room: int | None
 ) -> list[Word]:
     """Words of lengths that no line has: shorter ones, and ones up to half as long again.

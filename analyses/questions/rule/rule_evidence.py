@@ -68,7 +68,7 @@ def described(dfa: DFA, induction: Found | None, symbols: Sequence[str]) -> dict
         "rule": induction.rule.text if induction and induction.rule else None,
         "family": induction.rule.family if induction and induction.rule else None,
         "regex": regex(dfa, symbols) if induction and len(dfa.states) <= WRITTEN else None,
-        "dfa": as_data(dfa, symbols),
+        "dfa": _as_data(dfa, symbols),
         "n_states": len(dfa.states),
         "way": induction.way if induction else None,
         "wrong": induction.wrong if induction else None,
@@ -80,7 +80,7 @@ def described(dfa: DFA, induction: Found | None, symbols: Sequence[str]) -> dict
     }
 
 
-def as_data(dfa: DFA, symbols: Sequence[str]) -> dict[str, Any]:
+def _as_data(dfa: DFA, symbols: Sequence[str]) -> dict[str, Any]:
     """A canonical automaton, JSON-able; ``rebuilt`` makes it again."""
     rows = [[s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols]
     return {"start": 0, "accepting": sorted(dfa.final_states), "transitions": rows}
@@ -147,7 +147,7 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
     tests = [about["p"], *([about["p_fitted"]] if "p_fitted" in about else [])]
     if len(tests) * min(tests) >= SURE or about["agreement_truth"] < about["majority"]:
         return "chance"
-    if gap(about) < SURE:
+    if _gap(about) < SURE:
         return "fitted"
     if _one_sided(about):
         return "one side"
@@ -178,7 +178,7 @@ def status(about: dict[str, Any]) -> str:
     return "exceptions" if about["wrong"] else "rule"
 
 
-def gap(about: dict[str, Any]) -> float:
+def _gap(about: dict[str, Any]) -> float:
     """The p-value of Fisher's exact test, one-sided: how likely so many of the wrong lines would be
     held-out ones, if the rule were wrong as often on the lines that it was fitted to."""
     lines, held = about["lines"], about["held_out"]
@@ -190,7 +190,7 @@ def envelope_fields(envelope: Envelope) -> dict[str, Any]:
     """An envelope, JSON-able. Its equations are the weights of the symbols, then the constant."""
     symbols = sorted(envelope.dfa.input_symbols)
     return {
-        "dfa": as_data(canonical(envelope.dfa, symbols), symbols),
+        "dfa": _as_data(canonical(envelope.dfa, symbols), symbols),
         "equations": [[*equation.weights, equation.constant] for equation in envelope.constraints],
         "name": envelope.name,
         "shape": envelope.shape,

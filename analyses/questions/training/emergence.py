@@ -79,7 +79,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     columns = ["step", "kind", "target", "site", "length", "metric", "choice", "value"]
     table = pd.concat(parts, ignore_index=True)[[*columns, "low", "high", "n_test"]]
     table = table.astype({"length": "Int64"})
-    return Answer(table, findings=findings(table))
+    return Answer(table, findings=_findings(table))
 
 
 def _best_at(table: pd.DataFrame, step: int) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def _best_at(table: pd.DataFrame, step: int) -> pd.DataFrame:
     return probes.loc[probes.groupby("target", sort=False)["choice"].idxmax()]
 
 
-def by_step(table: pd.DataFrame) -> pd.DataFrame:
+def _by_step(table: pd.DataFrame) -> pd.DataFrame:
     """The curves: step, curve, target, value; of a variable at the site that is best at the last
     step."""
     probes = table[table["kind"] == "probe"]
@@ -100,7 +100,7 @@ def by_step(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True)[["step", "curve", "target", "value"]]
 
 
-def reached(curve: pd.DataFrame) -> int | None:
+def _reached(curve: pd.DataFrame) -> int | None:
     """The first step from which on the value is always at least ``THERE`` times the last one.
 
     None if the last value is no better than the first: nothing was reached.
@@ -114,16 +114,16 @@ def reached(curve: pd.DataFrame) -> int | None:
     )
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _findings(table: pd.DataFrame) -> dict[str, Any]:
     """For each curve the step from which on it is reached, and its first and last value.
 
     The first value of a variable is at its own best site.
     """
-    curves = by_step(table)
+    curves = _by_step(table)
     before = _best_at(table, table["step"].min()).set_index("target")["value"]
     by_curve: dict[str, dict[str, Any]] = {
         str(name): {
-            "there": reached(rows),
+            "there": _reached(rows),
             "first": float(before.get(rows["target"].iloc[0], rows["value"].iloc[0])),
             "last": float(rows["value"].iloc[-1]),
         }
@@ -193,7 +193,7 @@ def _headline(result: Answer) -> pd.DataFrame:
 def chart(result: Answer) -> ChartType:
     """A panel per variable: its score along the training, and dashed what the model itself gets
     right. The last panel is the loss."""
-    curves = by_step(result.table)
+    curves = _by_step(result.table)
     task = curves[curves["curve"] == result.findings["task"]]
     steps = sorted(curves["step"].unique().tolist())
     marked = sorted({steps[i * (len(steps) - 1) // 4] for i in range(5)})

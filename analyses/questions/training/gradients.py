@@ -79,7 +79,7 @@ def by_layer(
     return pd.DataFrame(rows, columns=columns)
 
 
-def gradients(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _gradients(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """``by_layer`` of all checkpoints, or of the one that is looked at."""
     steps = run.steps() if run.seen_at is None else [run.seen_at]
     return by_layer(run, steps, options.words, options.seed, progress)
@@ -150,7 +150,7 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "gradients",
     Options,
-    gradients,
+    _gradients,
     _claims,
     _headline,
     _chart,

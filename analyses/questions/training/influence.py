@@ -71,7 +71,7 @@ def _influence(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
     other = margins_after(run, options, kept, tally, seed=run.config.seed + APART)
     training = Training(run, steps, [run.model(step) for step in steps], lines, options.seed)
     scores = training.influences(lambda model: margins_of_each(run, model, words), tally.checkpoint)
-    rows = held_out_rows(margins, other, scores, kept, options.seed)
+    rows = _held_out_rows(margins, other, scores, kept, options.seed)
     if verdicts:
         rows += turned_rows(run, options, words, tally.checkpoint)
     if shortcut is not None:
@@ -81,7 +81,7 @@ def _influence(run: Run, options: Asked, progress: Progress = quiet) -> Answer:
     return Answer(table, findings=findings)
 
 
-def held_out_rows(
+def _held_out_rows(
     margins: Float[np.ndarray, "training target"],
     other: Float[np.ndarray, "training target"],
     influences: Found,

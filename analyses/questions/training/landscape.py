@@ -26,7 +26,7 @@ REACH, POINTS = 1.0, 21
 
 
 @dataclass(frozen=True)
-class Curvature:
+class _Curvature:
     """The curvature of the loss at a model's weights.
 
     Attributes:
@@ -49,7 +49,7 @@ class Curvature:
 
 def curvature(
     run: Run, model: LanguageModel, held: HeldOut, directions: int = DIRECTIONS, seed: int = 0
-) -> Curvature:
+) -> _Curvature:
     """The curvature at a model's weights, in float64. The model itself becomes one of float64."""
     loss, weights = as_function(model, held, run)
     generator = torch.Generator().manual_seed(seed)
@@ -58,16 +58,16 @@ def curvature(
         for _ in range(directions)
     ]
     mean = t_interval(np.array(bends))
-    return Curvature(
+    return _Curvature(
         float(loss(weights)), *mean, directions, max(bends), sharpest(loss, weights, seed)
     )
 
 
-def landscape(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+def _landscape(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """The curvature of the loss at the weights, before and after training, and a plane of it.
 
     Returns:
-        Two rows of kind "curvature": model ("trained", "untrained") and those of ``Curvature``.
+        Two rows of kind "curvature": model ("trained", "untrained") and those of ``_Curvature``.
         Then rows of kind "plane": the loss of the trained model along two filter-normalised random
         directions, with a and b, the steps along each, as a multiple of the weights' length.
     """
@@ -88,7 +88,7 @@ def landscape(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     return pd.concat([pd.DataFrame(rows), surface], ignore_index=True)
 
 
-def bends(table: pd.DataFrame) -> pd.DataFrame:
+def _bends(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the curvature, by model."""
     names = ["model", "loss", "mean", "largest", "sharpest"]
     return table.loc[table["kind"] == "curvature", names]
@@ -141,11 +141,11 @@ def _chart(table: pd.DataFrame) -> ChartType:
 QUESTION = of_table(
     "landscape",
     Options,
-    landscape,
+    _landscape,
     _claims,
-    lambda table: row_numbers(bends(table).melt("model"), "{variable}"),
+    lambda table: row_numbers(_bends(table).melt("model"), "{variable}"),
     _chart,
-    bends,
+    _bends,
     needs=("gradients",),
     of_inside=False,
 )

@@ -56,7 +56,7 @@ class _Drawn:
         return list(map(tuple, self.wanted.tolist()))
 
 
-def meant(prefixes: Prefixes) -> Meaning:
+def _meant(prefixes: Prefixes) -> Meaning:
     """Every value stands for itself."""
     return tuple({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
 
@@ -87,7 +87,7 @@ def drawn_cases(
     if not len(among):
         return None
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    meaning = meaning or meant(prefixes)
+    meaning = meaning or _meant(prefixes)
     pairs = _pairs(prefixes, among, TRIED * count, rng, meaning, change == "here")
     if change == "here":
         pairs = pairs[np.array([state in prefixes.behaviours for state in pairs.states])]

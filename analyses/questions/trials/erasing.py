@@ -23,7 +23,7 @@ from models.runs.run import Run
 from models.training.evaluation import verdicts
 
 
-def asked_words(run: Run, count: int, seed: int) -> Sample:
+def _asked_words(run: Run, count: int, seed: int) -> Sample:
     """Different words to get right: members where every position is taught, else members and
     others."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # other words than those that fit erasers
@@ -35,7 +35,7 @@ def asked_words(run: Run, count: int, seed: int) -> Sample:
     return Sample(drawn.words[first], drawn.labels[first])
 
 
-def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
+def _judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
     """A function that takes hooks and says which words are right with them: whether all their next
     symbols are, or their verdict."""
     objective = run.objective
@@ -72,7 +72,7 @@ def erasure(
         activations(model, WordTensors.of(sample.words).tokens, list(labels)),
         {name: states[name] for name in run.language.main_variables},
         np.arange(words) % 2 == 0,
-        judge(run, model, asked_words(run, words // 2, seed)),
+        _judge(run, model, _asked_words(run, words // 2, seed)),
         seed,
         lambda hook: progress(labels[hook]),
     )

@@ -36,12 +36,12 @@ def steering_refusal(run: Run) -> str | None:
         return f"{language.name} has no two blocks whose difference could be moved"
     if run.config.model.sees_ahead:
         return f"{run.name} is an encoder: it sees the whole word at once, so no end can move"
-    if reach(run) < 1:
+    if _reach(run) < 1:
         return f"the training window ends at n = {run.config.max_n}: too early to move an end"
     return None
 
 
-def reach(run: Run) -> int:
+def _reach(run: Run) -> int:
     """The largest k such that an end moved by k, up or down, stays in the training window."""
     return min(FURTHEST, (run.config.max_n - 1) // 2)
 
@@ -52,7 +52,7 @@ def steering(
     """The rows of the experiment "steering" in ``analyses.questions.inside.interventions``."""
     language = run.language
     assert isinstance(language, CountingLanguage)
-    furthest = reach(run)
+    furthest = _reach(run)
     ks = np.array([k for k in range(-furthest, furthest + 1) if k])
     sizes = np.arange(furthest + 1, run.config.max_n - furthest + 1)
     words = LastBlocks.of(language, sizes, 2 * furthest)

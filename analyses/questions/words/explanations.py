@@ -135,7 +135,7 @@ def case_of(
         UserError: no word of this length to draw replacements from.
     """
     ids = language.vocabulary.words([word]).ids[0]
-    hidden = replacements(language, len(word), replacement, options.draws, seed)
+    hidden = _replacements(language, len(word), replacement, options.draws, seed)
     formal = isinstance(language, FormalLanguage)
     effects = language.substitution_effects(word)
     return Case(
@@ -153,7 +153,7 @@ def case_of(
     )
 
 
-def replacements(
+def _replacements(
     language: Language, length: int, kind: Replacement, draws: int, seed: int
 ) -> np.ndarray:
     """Stand-ins for hidden symbols: token ids, [draws, length]; one draw of a fixed symbol."""

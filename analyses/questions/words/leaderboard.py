@@ -64,7 +64,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: bad options, or no words so short.
     """
     language, model = run.language, run.model()
-    sample = words_of(run, options)
+    sample = _words_of(run, options)
     tables: list[pd.DataFrame] = []
     words = language.vocabulary.decoded(sample.words)
     for index, (word, label) in enumerate(zip(words, sample.labels, strict=True)):
@@ -92,7 +92,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     )
 
 
-def words_of(run: Run, options: Options) -> Sample:
+def _words_of(run: Run, options: Options) -> Sample:
     """Fresh words of the training window that are long enough to say something, and not too long,
     each of them once.
 

@@ -46,20 +46,20 @@ def _sizes_of(by: Sequence[str]) -> list[str]:
     return [key for key in SIZES if key in by]
 
 
-def accuracy(table: pd.DataFrame) -> pd.Series:
+def _accuracy(table: pd.DataFrame) -> pd.Series:
     """The mean of two shares: of members that are exact (accepted, where exactness is not defined),
     and of others that are rejected. It is 1 if a row is right."""
     members = table["exact"].astype(float).fillna(table["members"].astype(float))
     return pd.concat([members, table["others"].astype(float)], axis=1).mean(axis=1)
 
 
-def by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def _by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row per run that was tested inside its window, in the sweep's order.
 
     Columns: language, those of ``by``, seed, run, parameters, learned, holds (up to how many
     windows all lengths tested are right; 0 where the first is not), tested (how many windows).
     """
-    rows = table.assign(right=accuracy(table) == 1).sort_values("length", kind="stable")
+    rows = table.assign(right=_accuracy(table) == 1).sort_values("length", kind="stable")
     rows["held"] = rows["length"].where(rows.groupby("run")["right"].cummin())
     inside = rows[rows["length"] <= rows["window"]]
     first = table.drop_duplicates("run").set_index("run")
@@ -89,7 +89,7 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
     """
     sizes = _sizes_of(by)
     others = [key for key in by if key not in sizes]
-    runs = by_run(table, by)
+    runs = _by_run(table, by)
     keys = ["language", *others, *sizes]
     rows = runs.groupby(keys, sort=False).agg(
         parameters=("parameters", "max"),
@@ -279,7 +279,7 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     chosen, keys = _chosen_of(part), ["language", *by]
     others = [key for key in keys if key not in SIZES]
     rows = table[(table[others] == chosen[others]).all(axis=1)]
-    lines = curves(rows.assign(accuracy=accuracy(rows)), by, "accuracy")
+    lines = curves(rows.assign(accuracy=_accuracy(rows)), by, "accuracy")
     lines = lines.rename(columns={"right": "accuracy"})
     label = ", ".join(setting(key, chosen[key]) for key in by)
     colour = MARK if chosen["smallest"] else NEAR

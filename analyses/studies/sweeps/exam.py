@@ -91,7 +91,7 @@ class Exam(BaseModel):
 
 
 @lru_cache(maxsize=2)  # jobs come language by language; a range of 460 lengths takes 8 MB
-def exam_words(
+def _exam_words(
     name: str, lengths: tuple[int, ...], count: int, seed: int, hard: bool
 ) -> tuple[Sample, ...]:
     """The words of every length, the same for all runs."""
@@ -114,7 +114,7 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
         config, target, base = run.config, run.language, language(run.config.language)
         reach = config.selection_window
         lengths = exam.tested(config.language, config.max_n)
-        words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
+        words = _exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
         model = run.model().to(choose_device(device))
         about = {
             "objective": config.objective,

@@ -25,7 +25,7 @@ Numbers = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
-class Further:
+class _Further:
     """A further measure of a run.
 
     Attributes:
@@ -87,8 +87,8 @@ def _drift(run: Run) -> Numbers:
     return {name: float(rows[name].mean()) for name in ("mean", "spread")}
 
 
-FURTHER: Mapping[Name, Further] = {
-    "loss": Further(
+FURTHER: Mapping[Name, _Further] = {
+    "loss": _Further(
         loss,
         {
             "nats": "held-out loss, nats per answer",
@@ -99,7 +99,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         less=frozenset({"nats", "excess", "compute"}),
     ),
-    "speed": Further(
+    "speed": _Further(
         speed,
         {
             "steps": "steps until no mistake is left in the window",
@@ -107,7 +107,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         censored=True,
     ),
-    "gradients": Further(
+    "gradients": _Further(
         _gradients,
         {
             "first_start": "gradient of the first layer at step 0",
@@ -118,7 +118,7 @@ FURTHER: Mapping[Name, Further] = {
             "ratio_early": f"first layer's gradient over the last layer's, at about step {EARLY}",
         },
     ),
-    "softmax": Further(
+    "softmax": _Further(
         _softmax,
         {
             "entropy": "entropy of attention at step 0; 1 is even",
@@ -126,7 +126,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         shares=frozenset({"entropy"}),
     ),
-    "curvature": Further(
+    "curvature": _Further(
         _curvature,
         {
             "mean": "second derivative along random directions, mean",
@@ -136,7 +136,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         less=frozenset({"mean", "largest", "sharpest"}),
     ),
-    "drift": Further(
+    "drift": _Further(
         _drift,
         {
             "mean": "how far the mean activation moves between checkpoints, in spreads",
@@ -144,7 +144,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         less=frozenset({"mean", "spread"}),
     ),
-    "attention": Further(
+    "attention": _Further(
         attention,
         {
             "members": "how well attention ranks the symbols that decide, in members, AUROC",
@@ -156,7 +156,7 @@ FURTHER: Mapping[Name, Further] = {
         },
         shares=frozenset({"members", "members_untrained", "others", "others_untrained"}),
     ),
-    "cost": Further(
+    "cost": _Further(
         cost,
         {
             "operations": "floating-point operations of 32 words of 64 symbols, products alone",

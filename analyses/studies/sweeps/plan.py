@@ -51,39 +51,17 @@ class Plan:
         name: the name of its file.
         folder: the folder of its runs and of its table.
         file: the checked content of the file, with the languages, seeds and steps asked for.
-        text: the file as it is written.
         runs: all its runs.
         skipped: the combinations that are skipped, with the reason.
-        steps: the training steps of every run; None where the file says them.
+        arguments: what is asked, as JSON-able values.
     """
 
     name: str
     folder: Path
     file: SweepFile
-    text: str
     runs: Sequence[Planned]
     skipped: Sequence[str]
-    steps: int | None = None
-
-    @property
-    def by(self) -> list[str]:
-        """The columns that settings differ in."""
-        return [*(["variant"] if self.file.variants else []), *self.file.vary]
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """What is asked, as JSON-able values."""
-        file = self.file
-        return {
-            "question": file.question,
-            "file": self.text,
-            "by": self.by,
-            "compare": file.measure.model_dump(),
-            "measures": file.further,
-            "languages": list(file.languages),
-            "seeds": file.seeds,
-            "steps": self.steps,
-        }
+    arguments: Mapping[str, Any]
 
 
 def plan_of(options: Sweep) -> Plan:
@@ -96,8 +74,17 @@ def plan_of(options: Sweep) -> Plan:
     file = read(path).narrowed(options.languages, options.seeds, options.steps)
     runs, skipped = plan(file)
     _refuse_others(options.folder, runs)
-    text = path.read_text(encoding="utf-8")
-    return Plan(path.stem, options.folder, file, text, runs, skipped, options.steps)
+    arguments = {
+        "question": file.question,
+        "file": path.read_text(encoding="utf-8"),
+        "by": [*(["variant"] if file.variants else []), *file.vary],
+        "compare": file.measure.model_dump(),
+        "measures": file.further,
+        "languages": list(file.languages),
+        "seeds": file.seeds,
+        "steps": options.steps,
+    }
+    return Plan(path.stem, options.folder, file, runs, skipped, arguments)
 
 
 def _refuse_others(out: Path, runs: Sequence[Planned]) -> None:
@@ -163,7 +150,7 @@ def _configured(
     max_length, shifted = fields.pop(MAX_LENGTH, None), fields.pop(SHIFTED, False)
     model = {k.removeprefix("model."): v for k, v in fields.items() if k.startswith("model.")}
     if max_length is not None:
-        fields["max_n"] = largest_size(name, max_length)
+        fields["max_n"] = _largest_size(name, max_length)
     config = changed(recipe(name, changed(ModelConfig(), model), of), fields)
     tokenised(language(name), config.vocabulary)  # whether it has so many merges
     longest = language(name).length_of(exam.windows * config.max_n)
@@ -187,7 +174,7 @@ def _configured(
     return config
 
 
-def largest_size(name: str, max_length: int) -> int:
+def _largest_size(name: str, max_length: int) -> int:
     """The largest n whose words have at most so many symbols. Raises UserError if there is none."""
     target = language(name)
     largest = max_length // target.length_of(1)  # lengths grow evenly with n

@@ -31,7 +31,6 @@ from analyses.options.studies import Sweep
 from analyses.studies.sweeps import bands, capacity, further
 from analyses.studies.sweeps.exam import Exam, judged, kept
 from analyses.studies.sweeps.further import Name
-from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Plan, Planned, plan_of
 from analyses.studies.sweeps.summary import findings
 from models.config import TrainConfig
@@ -68,12 +67,12 @@ def sweep(options: Sweep, progress: Progress = quiet) -> Answer:
     """
     plan = plan_of(options)
     results = _Results(plan, _known(plan))
-    jobs = _jobs(plan, results.rows, options.device, AT_ONCE if on_gpu(options) else 1)
-    now_and_then = Paced(results.keep)
+    jobs = _jobs(plan, results.rows, options.device, AT_ONCE if _on_gpu(options) else 1)
+    now_and_then = _Paced(results.keep)
     progress(len(results.rows), len(plan.runs), plan.name)
     # The folder is there before any worker looks for it. If none comes to work, it goes again.
     with making(plan.folder):
-        for name, answer in collected(complete, jobs, options.workers, options.scheduler):
+        for name, answer in collected(_complete, jobs, options.workers, options.scheduler):
             results.add(jobs[name][1], answer)
             progress(len(results.tried), len(plan.runs), name)
             if results.rows and results.left:
@@ -109,26 +108,22 @@ class _Results:
 
     def keep(self) -> Answer:
         """Keeps the answer so far. Raises UserError where no run is judged."""
-        if not self.rows:
-            raise self._none()
-        return keep(self.plan.folder, self._answer())
-
-    def _none(self) -> UserError:
-        """The error for a sweep without any result."""
-        if self.failed:
+        if not self.rows and self.failed:
             name, why = next(iter(self.failed.items()))
-            return UserError(f"no run of the sweep could be trained; {name}: {why}")
-        return UserError("every training of the sweep diverged: choose a smaller learning_rate")
+            raise UserError(f"no run of the sweep could be trained; {name}: {why}")
+        if not self.rows:
+            raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
+        return _keep(self.plan.folder, self._answer())
 
     def _answer(self) -> Answer:
-        plan, file = self.plan, self.plan.file
+        plan, file, by = self.plan, self.plan.file, self.plan.arguments["by"]
         away = self.tried - self.rows.keys() - self.failed.keys()
         lost = [run for run in plan.runs if run.name in away]
         diverged = [_about(run) for run in lost]
         left_out = [*plan.skipped, *(f"{run.name}: its training diverged" for run in lost)]
         left_out += [f"{name} failed twice: {why}" for name, why in self.failed.items()]
         table = _tabulated([run for run in plan.runs if run.name in self.rows], self.rows)
-        sentence, details = findings(table, plan.by, file.measure, file.further, diverged)
+        sentence, details = findings(table, by, file.measure, file.further, diverged)
         if self.left:
             sentence = f"So far {len(self.tried):,} of {len(plan.runs):,} runs. {sentence}"
         details |= {"left": self.left, "failed": len(self.failed)}
@@ -136,7 +131,7 @@ class _Results:
         return Answer(table, sentence, details, plan.arguments)
 
 
-class Paced:
+class _Paced:
     """Does something now and then: every ten seconds at most, for a tenth of the time at most."""
 
     def __init__(self, action: Callable[[], object]) -> None:
@@ -150,14 +145,14 @@ class Paced:
             self._next = ended + max(EVERY, 9 * (ended - began))
 
 
-def on_gpu(options: Sweep) -> bool:
+def _on_gpu(options: Sweep) -> bool:
     """Do the workers of a sweep have a GPU, as far as this process can know?"""
     if options.scheduler is not None:
         return options.device == "cuda"
     return choose_device(options.device).type == "cuda"
 
 
-def keep(out: Path, result: Answer) -> Answer:
+def _keep(out: Path, result: Answer) -> Answer:
     """Keeps a sweep, with its capacity map and its table of bands if it has them. Raises UserError
     if the folder cannot be written."""
     capacity.save_map(out, result)
@@ -165,31 +160,21 @@ def keep(out: Path, result: Answer) -> Answer:
     return save(out, NAME, result.arguments["question"], result, chart(result))
 
 
-def diverged_of(result: Answer) -> pd.DataFrame:
-    """The runs of a kept sweep whose training diverged: run, language, seed, and what is varied."""
-    return pd.DataFrame(result.findings["diverged"])
-
-
-def measure_of(result: Answer) -> Measure:
-    """The measure by which a kept sweep compares its settings."""
-    return Measure.model_validate(result.arguments["compare"])
-
-
 def _jobs(
     plan: Plan, done: Collection[str], device: str, at_once: int
 ) -> dict[str, tuple[Any, ...]]:
-    """The arguments of ``complete`` for each group of runs that are not done, by its first run."""
+    """The arguments of ``_complete`` for each group of runs that are not done, by its first run."""
     todo = [run for run in plan.runs if run.name not in done]
     return {
         group[0].name: (
             *(plan.folder, {run.name: run.config for run in group}),
             *(plan.file.exam, device, plan.file.further),
         )
-        for group in groups(todo, at_once)
+        for group in _groups(todo, at_once)
     }
 
 
-def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
+def _groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
     """The runs in groups that a worker trains at once: up to so many, which differ in the seed."""
     if at_once == 1:
         return [[run] for run in runs]
@@ -203,7 +188,7 @@ def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
     return batches
 
 
-def complete(
+def _complete(
     out: Path,
     configs: Mapping[str, TrainConfig],
     exam: Exam,
@@ -233,7 +218,7 @@ def complete(
 
 
 def _known(plan: Plan) -> dict[str, pd.DataFrame]:
-    """The rows of ``complete`` for the finished runs whose folders hold all of them."""
+    """The rows of ``_complete`` for the finished runs whose folders hold all of them."""
     known = {}
     for run in plan.runs:
         path = plan.folder / run.name

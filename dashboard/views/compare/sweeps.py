@@ -73,12 +73,13 @@ def show() -> None:
     st.markdown("\n".join(f"- {text(sentence)}" for sentence in result.findings["sentences"]))
     st.caption(text(_about(table, by)))
     picked = _filters(table, by)
-    rows, lost = _through(table, picked), _through(sweep.diverged_of(result), picked)
+    lost = _through(pd.DataFrame(result.findings["diverged"]), picked)
+    rows = _through(table, picked)
     if rows.empty:
         st.info("No run fits all filters: take one away.")
         return
     _summary_of(rows, by, lost)
-    measure = sweep.measure_of(result)
+    measure = Measure.model_validate(result.arguments["compare"])
     if measures := result.arguments["measures"]:
         further(rows, by, measures, lost)
         by_which_law(rows, by)
@@ -295,17 +296,13 @@ _mapped, _map_chart = _once(capacity.capacity_map), _once(capacity.chart)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _right(rows: pd.DataFrame) -> list[float]:
-    """The balanced share of right verdicts of each run, in their order."""
-    return [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
-
-
 def _runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The runs of the sweep, with links to their pages."""
     st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")
     shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
-    shown = shown.rename(columns=short).assign(recognition=_right(rows))
+    right = [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
+    shown = shown.rename(columns=short).assign(recognition=right)
     columns: dict[str, Any] = {
         "recognition": st.column_config.NumberColumn(format="percent"),
         "seconds": st.column_config.NumberColumn(help="seconds of training", format="%.0f"),

@@ -160,8 +160,7 @@ def _one_model(run: Run, query: _Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
     answers = Answers.of(run, "leaderboard")
-    kept = answers.current()
-    result = chosen(answers, kept) if kept else None
+    result = chosen(answers, kept) if (kept := answers.current()) else None
     result = result or asked(run, "leaderboard", words=FEW)
     if result is None:
         return

@@ -131,10 +131,8 @@ def _suspects(run: Run) -> None:
 
 def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
-    result, command = (
-        Answers.of(run, NAME).latest(),
-        lab("analyse", run.path, NAME, step=run.seen_at),
-    )
+    result = Answers.of(run, NAME).latest()
+    command = lab("analyse", run.path, NAME, step=run.seen_at)
     if result is None:
         st.info(says("training lines: not asked", run=run.name, command=command))
         return

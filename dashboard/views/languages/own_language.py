@@ -77,15 +77,15 @@ def draw(config: TrainConfig) -> None:
     left, right = st.columns(2)
     for column, label, title in ((left, True, "In it"), (right, False, "Almost in it")):
         column.markdown(f"**{text(title)}**")
-        for word in words_of(target, label):
+        for word in _words_of(target, label):
             column.markdown(code(" ".join(word)))
     if isinstance(target, ContextFreeLanguage):
-        word = words_of(target, True)[-1]
+        word = _words_of(target, True)[-1]
         st.caption(f"How the grammar makes {code(' '.join(word))}:")
         st.code(str(next(target.trees(word))), language=None, wrap_lines=True)
 
 
-def words_of(target: FormalLanguage, label: bool) -> list[Word]:
+def _words_of(target: FormalLanguage, label: bool) -> list[Word]:
     """A few short words in the language or just outside it, the shortest first."""
     rng = np.random.default_rng(0)
     lengths = [length for length in SHORT if target.has(length, label)]

@@ -29,7 +29,7 @@ def remove(name: str, folder: str = "") -> None:
     _move(path, _free(_bin(folder) / name))
 
 
-def put_back(name: str, folder: str = "") -> None:
+def _put_back(name: str, folder: str = "") -> None:
     """Puts back what was removed.
 
     Raises:
@@ -41,21 +41,21 @@ def put_back(name: str, folder: str = "") -> None:
     _move(_bin(folder) / name, path)
 
 
-def removed(folder: str = "") -> list[str]:
+def _removed(folder: str = "") -> list[str]:
     """The names of what was removed."""
     return sorted(path.name for path in _bin(folder).glob("*") if path.is_dir())
 
 
 def put_aside(folder: str = "") -> None:
     """All that was removed, each with a button that puts it back."""
-    if not (names := removed(folder)):
+    if not (names := _removed(folder)):
         return
     with st.expander(f"{len(names):d} removed"):
         for name in names:
             left, right = st.columns([4, 1])
             left.markdown(text(name))
             if right.button("Put back", key=f"back {folder} {name}"):
-                put_back(name, folder)
+                _put_back(name, folder)
                 st.rerun()
 
 

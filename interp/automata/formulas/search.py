@@ -96,9 +96,9 @@ class Formula:
         """The same formula with another literal, which has the same verdicts, in one's place."""
         if not self.parts:
             denied = self.way == "not"
-            return literally(new, self.fits, alphabet, denied) if self.literals == (old,) else self
+            return _literally(new, self.fits, alphabet, denied) if self.literals == (old,) else self
         one, other = (part.swapped(old, new, alphabet) for part in self.parts)
-        return joined(self.way, one, other)
+        return _joined(self.way, one, other)
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ class Beam:
         self.single: list[Formula] = []
         for place, column in zip(places, columns, strict=True):
             literal = pool.literals[place]
-            self.single.append(literally(literal, column, pool.alphabet))
-            self.single.append(literally(literal, ~column, pool.alphabet, denied=True))
+            self.single.append(_literally(literal, column, pool.alphabet))
+            self.single.append(_literally(literal, ~column, pool.alphabet, denied=True))
         self.tried = Counter(pool.families)
         self.kept: dict[bytes, Fit] = {}
         self.alike: dict[tuple[bytes, str], Fit] = {}
@@ -283,14 +283,14 @@ class Beam:
             best = np.argpartition(bits, min(4 * BEAM, bits.size) - 1)[: 4 * BEAM]
             for at in np.sort(best).tolist():
                 one, other = formulas[at // len(self.single)], self.single[at % len(self.single)]
-                self._keep(joined(join, one, other), 3 * bits.size)
+                self._keep(_joined(join, one, other), 3 * bits.size)
         short = formulas[:BEAM]
         for one, other in combinations(short, 2):
             for join in ("and", "or"):
-                self._keep(joined(join, one, other), 3 * bits.size)
+                self._keep(_joined(join, one, other), 3 * bits.size)
 
 
-def literally(
+def _literally(
     literal: Literal, fits: Bool[np.ndarray, " words"], alphabet: int, denied: bool = False
 ) -> Formula:
     """A literal, or its denial, as a formula."""
@@ -299,7 +299,7 @@ def literally(
     return Formula(way, (literal,), (), fits, size, literal.counts)
 
 
-def joined(way: Way, one: Formula, other: Formula) -> Formula:
+def _joined(way: Way, one: Formula, other: Formula) -> Formula:
     """Two formulas as one, joined by "and", "or" or "xor"."""
     join = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[way]
     size, counts = one.size + other.size + 1, one.counts + other.counts

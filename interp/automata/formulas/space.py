@@ -38,12 +38,12 @@ def space(best: Found, others: Sequence[Found], symbols: Sequence[str]) -> list[
     for rule in sorted(others, key=lambda one: one.bits):
         if len(kept) > MOST_RULES or rule.bits > best.bits + BEYOND:
             break
-        if rule.wrong <= best.wrong and all(parting(rule.dfa, k.dfa, symbols) for k in kept):
+        if rule.wrong <= best.wrong and all(_parting(rule.dfa, k.dfa, symbols) for k in kept):
             kept.append(rule)
     return kept
 
 
-def parting(one: DFA, other: DFA, symbols: Sequence[str]) -> Word | None:
+def _parting(one: DFA, other: DFA, symbols: Sequence[str]) -> Word | None:
     """The first of the shortest words on which two automata differ; None if there is none.
 
     The empty word does not count. Symbols that neither tells apart are tried once.
@@ -109,7 +109,7 @@ def deciding(rules: Sequence[DFA], symbols: Sequence[str], most: int = 10) -> li
     not all tell apart.
     """
     words = sorted(
-        {w for pair in combinations(rules, 2) if (w := parting(*pair, symbols)) is not None},
+        {w for pair in combinations(rules, 2) if (w := _parting(*pair, symbols)) is not None},
         key=lambda word: (len(word), word),
     )
     if not words:

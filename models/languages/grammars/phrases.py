@@ -94,10 +94,10 @@ def linear() -> Grammar:
     return grammar_of([*rules, *_words()], [kind.relative for kind in CLASSES])
 
 
-def referents(tree: Tree) -> list[tuple[int, int]]:
+def _referents(tree: Tree) -> list[tuple[int, int]]:
     """The places of each pronoun of a sentence of ``linear`` and of the noun that it refers to."""
     pairs = [
-        pair for child in tree.children if isinstance(child, Tree) for pair in referents(child)
+        pair for child in tree.children if isinstance(child, Tree) for pair in _referents(child)
     ]
     last = tree.children[-1] if tree.children else None
     if str(tree.label) == "C" and len(tree.children) == 6 and isinstance(last, Tree):

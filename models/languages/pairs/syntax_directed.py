@@ -31,14 +31,14 @@ FAR = 500
 
 
 @dataclass(frozen=True)
-class Sides:
+class _Sides:
     """The parts that a symbol gives to source and target; None gives nothing."""
 
     source: str | None
     target: str | None
 
     @classmethod
-    def of(cls, symbol: str) -> Sides:
+    def of(cls, symbol: str) -> _Sides:
         """Raises UserError if the symbol has no border, or more than one, or nothing beside it."""
         source, border, target = symbol.partition(BORDER)
         if not border or BORDER in target or not (source or target):
@@ -86,7 +86,7 @@ class SyntaxDirected(Transduction):
         more: int = 0,
     ) -> None:
         self.grammar, self.each, self.more, self.chomsky = grammar, each, more, chomsky
-        self._sides_of = {symbol: Sides.of(symbol) for symbol in grammar.symbols}
+        self._sides_of = {symbol: _Sides.of(symbol) for symbol in grammar.symbols}
         if not any(sides.source for sides in self._sides_of.values()):
             raise UserError(
                 f"no symbol gives anything to the source: write 'a{BORDER}x' or 'a{BORDER}'"

@@ -42,7 +42,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Half:
+class _Half:
     """Positions of one half of the words.
 
     Attributes:
@@ -78,8 +78,8 @@ class Truth:
 
     words: WordTensors
     names: Sequence[str]
-    fit: Half
-    score: Half
+    fit: _Half
+    score: _Half
     directions: Float[Tensor, "known d"] | None = None
     signed: Bool[Tensor, " known"] | None = None
     varies: Bool[Tensor, " known"] | None = None
@@ -105,7 +105,7 @@ def halves_of(
 
 def facts_of(
     variables: Sequence[Variable], fit: tuple[np.ndarray, ...], score: tuple[np.ndarray, ...]
-) -> tuple[dict[tuple[str, int], int], list[str], Half, Half]:
+) -> tuple[dict[tuple[str, int], int], list[str], _Half, _Half]:
     """The facts that hold often enough in both halves, and fail often enough.
 
     Returns:
@@ -125,5 +125,5 @@ def facts_of(
     for at, side in ((fit, 3), (score, 4)):
         columns = [fact[side] for fact in kept]
         facts = np.stack(columns, axis=1) if columns else np.zeros((len(at[0]), 0), dtype=bool)
-        parts.append(Half(at[0], at[1], facts))
+        parts.append(_Half(at[0], at[1], facts))
     return numbers, [name for _, _, name, *_ in kept], parts[0], parts[1]

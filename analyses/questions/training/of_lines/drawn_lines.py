@@ -33,7 +33,7 @@ def scaled(table: pd.DataFrame, *names: str) -> pd.DataFrame:
     return table.assign(**(table[there] / largest.where(largest > 0, 1.0)))
 
 
-def strongest(table: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
+def _strongest(table: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
     """The lines that raise most, then those that lower most; the strongest of them last."""
     up, down = table[table["influence"] > 0], table[table["influence"] < 0]
     return pd.concat([up.head(most), down.tail(most)])
@@ -111,7 +111,7 @@ def culprits_claim(shares: Mapping[str, float], count: int, lines: int, what: st
 def chart(table: pd.DataFrame, most: int = MOST) -> ChartType:
     """The strongest lines, each with a bar for the trained and for the untrained network; every
     bar in units of the longest of its network."""
-    shown = strongest(scaled(table, *MODELS), most)
+    shown = _strongest(scaled(table, *MODELS), most)
     order = [f"{row.label}: {row.line}" for row in shown.itertuples()]
     shown = shown.assign(
         place=order,

@@ -37,7 +37,7 @@ def margins(run: Run, model: LanguageModel, words: Words) -> Float[Tensor, " wor
     return -lost - torch.log(-torch.expm1(-lost))
 
 
-def one_by_one(words: Words) -> Iterator[Words]:
+def _one_by_one(words: Words) -> Iterator[Words]:
     """Each word alone, without padding."""
     for ids, length in zip(words.ids, words.lengths, strict=True):
         yield Words(ids[None, :length], np.array([length]))
@@ -45,12 +45,12 @@ def one_by_one(words: Words) -> Iterator[Words]:
 
 def losses_of_each(run: Run, model: LanguageModel, words: Words) -> Iterator[Float[Tensor, ""]]:
     """``losses``, each with a graph of its own."""
-    return (losses(run, model, word)[0] for word in one_by_one(words))
+    return (losses(run, model, word)[0] for word in _one_by_one(words))
 
 
 def margins_of_each(run: Run, model: LanguageModel, words: Words) -> Iterator[Float[Tensor, ""]]:
     """``margins``, each with a graph of its own."""
-    return (margins(run, model, word)[0] for word in one_by_one(words))
+    return (margins(run, model, word)[0] for word in _one_by_one(words))
 
 
 def sampled_of_each(
@@ -58,7 +58,7 @@ def sampled_of_each(
 ) -> Iterator[Float[Tensor, ""]]:
     """Losses like ``losses_of_each``, but the right answers are drawn from the model's own."""
     generator = torch.Generator().manual_seed(seed)
-    for word in one_by_one(words):
+    for word in _one_by_one(words):
         batch = run.objective.batch(run.language, word, run.config.model.readout, model.device)
         logits = model(batch.tokens)
         drawn = _drawn(model, logits.detach(), batch, generator)

@@ -33,7 +33,7 @@ def attention(run: Run) -> dict[str, float | None]:
     hook = f"blocks.{run.config.model.n_layers - 1}.attn.hook_pattern"
     if hook not in model.hook_dict or not one_stream(model):
         return {}
-    words = words_of(run)
+    words = _words_of(run)
     numbers: dict[str, float | None] = {}
     for name, label in (("members", True), ("others", False)):
         group = [word for word, inside in words if inside is label]
@@ -49,7 +49,7 @@ def attention(run: Run) -> dict[str, float | None]:
     return numbers
 
 
-def words_of(run: Run) -> list[tuple[Word, bool]]:
+def _words_of(run: Run) -> list[tuple[Word, bool]]:
     """Words with their membership; none of a language that has no test words."""
     language = run.language
     lengths = [length for length in language.lengths(run.config.max_n) if length > 1]
