@@ -79,10 +79,7 @@ def several(
 ) -> list[T]:
     """Some of a few options side by side, or of many in a list; all that are first chosen, where
     none is left."""
-
-    def fits(values: Sequence[T]) -> bool:
-        return set(values) <= set(options)
-
+    fits = set(options).issuperset
     looks |= {"default": first} | ({} if many else {"selection_mode": "multi"})
     draw = "multiselect" if many else "pills"
     return _choice(draw, label, options, key=key, first=list(first), fits=fits, **looks) or [*first]

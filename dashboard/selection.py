@@ -352,7 +352,6 @@ def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> st
 
 def truth_of(language: Language, word: Word) -> bool | None:
     """Is the word in the language? None where nobody knows: a corpus knows only its own lines."""
-    try:
+    with suppress(UserError):
         return language.contains(word)
-    except UserError:
-        return None
+    return None

@@ -120,17 +120,12 @@ def _obey(args: Sequence[str]) -> None:
         print("\n".join(candidates(args[1:], COMMANDS)))
     elif args[0] == "--version":
         OUT.print(f"structure-lab {version('structure-lab')}")
-    elif any(map(_not_utf8, args)):
+    elif any("\ud800" <= letter <= "\udfff" for word in args for letter in word):  # no letters
         raise UserError("a word of the command is not UTF-8: rename the file, or write it in UTF-8")
     elif not _here():
         raise UserError("the folder that you are in was removed: change to another one with cd")
     else:
         _run(*args)
-
-
-def _not_utf8(word: str) -> bool:
-    """Does a word hold bytes that are no letters? No file of a run could name it."""
-    return any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _here() -> bool:

@@ -65,14 +65,10 @@ def dashboard(options: Dashboard) -> None:
     if not options.no_token:
         variables["STRUCTURE_LAB_TOKEN"] = token = secrets.token_urlsafe(24)
         address += f"/?token={token}"
-    if not options.headless and _has_screen():
+    screen = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    if not options.headless and screen:  # a browser could open here
         variables["STRUCTURE_LAB_OPENED"] = address
     OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
     OUT.file.flush()
     # The server takes the place of this process: whoever stops one stops both.
     os.execve(sys.executable, command, os.environ | variables)
-
-
-def _has_screen() -> bool:
-    """Could a browser open here?"""
-    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

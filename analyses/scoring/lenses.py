@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
 
 from analyses.scoring.lenses_of_lines import OF_LINES
-from analyses.scoring.paper import LineWords, PartWords, VariableWords, Words
+from analyses.scoring.paper import PartWords, VariableWords, Words
 from interp.automata.extraction import extract
 from interp.automata.passive.merging import rpni
 from interp.causal.ablation import ablate
@@ -269,10 +269,6 @@ def _random(*shape: int, words: Words) -> np.ndarray:
     return np.random.default_rng(words.seed).random(shape)
 
 
-def _random_values(model: Any, words: Words) -> Any:
-    return _random(len(words.tokens), words.tokens.shape[1] - 1, words=words)
-
-
 def _random_site(model: Any, words: VariableWords) -> Any:
     rng = np.random.default_rng(words.seed)
     return str(rng.choice(words.sites)), rng.normal(size=(1, model.cfg.d_model))
@@ -283,10 +279,6 @@ def _random_rule(model: Any, words: Words) -> Any:
     rng = np.random.default_rng(words.seed)
     moves = {s: {a: int(rng.integers(10)) for a in words.symbols} for s in range(10)}
     return {"start": 0, "accepting": [s for s in moves if rng.random() < 0.5], "moves": moves}
-
-
-def _random_lines(model: Any, words: LineWords) -> Any:
-    return _random(len(words.tokens), len(words.lines), words=words)
 
 
 RANDOM = "random"
@@ -335,11 +327,11 @@ LENSES: Mapping[str, Lens] = {
     "RPNI": {"rule": _merged},
     **{name: {"lines": lens} for name, lens in OF_LINES.items()},
     RANDOM: {
-        "positions": _random_values,
+        "positions": lambda model, words: _random(*words.tokens[:, 1:].shape, words=words),
         "parts": lambda model, words: _random(len(words.parts), words=words),
         "edges": lambda model, words: _random(len(words.edges), words=words),
         "variable": _random_site,
         "rule": _random_rule,
-        "lines": _random_lines,
+        "lines": lambda model, words: _random(len(words.tokens), len(words.lines), words=words),
     },
 }

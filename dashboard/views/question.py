@@ -45,7 +45,8 @@ def show_some(names: list[str]) -> None:
     if not there:
         st.info(f"None of these questions can be asked of {text(run.name)}.")
         return
-    name = controls.selectbox("Question", there, key="more_questions", format_func=_label)
+    asks = {name: f"{title_of(name)}: {question(name).asks}" for name in there}
+    name = controls.selectbox("Question", there, key="more_questions", format_func=asks.get)
     live(name, **_typed(name))
 
 
@@ -55,10 +56,6 @@ def _typed(name: str) -> dict[str, str]:
     return {
         label: controls.text_input(label.capitalize(), "", key=f"{name}_{label}") for label in texts
     }
-
-
-def _label(name: str) -> str:
-    return f"{title_of(name)}: {question(name).asks}"
 
 
 def live(name: str, **arguments: Any) -> Answer | None:

@@ -15,13 +15,8 @@ from analyses.options.inside import Dimension as Options
 from analyses.words import WordTensors, sample_window
 from interp.model import activations, sites_of
 from interp.vectors.dimension import participation_ratios
-from models.languages import Language, RegularLanguage
+from models.languages import RegularLanguage
 from models.runs.run import Run
-
-
-def _states_of(language: Language) -> int | None:
-    """The states of the language's minimal automaton; None if it has none, or none is known."""
-    return len(language.delta) if isinstance(language, RegularLanguage) else None
 
 
 def _dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
@@ -38,6 +33,7 @@ def _dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Dat
     inside = words.mask.clone()
     inside[:, 0] = False  # BOS is the same in all words
     unit = np.nonzero(inside.numpy())[0]
+    states = len(run.language.delta) if isinstance(run.language, RegularLanguage) else None
     rows: list[dict[str, object]] = []
     for name, model in models_of(run, progress):
         sites = sites_of(model, embedding="hook_embed")
@@ -46,7 +42,7 @@ def _dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Dat
             x = read[hook][inside].double().numpy()
             row: dict[str, object] = {"model": name, "site": site}
             row |= zip(("value", "low", "high"), participation_ratios(x, unit), strict=True)
-            row |= {"d_model": run.config.model.d_model, "states": _states_of(run.language)}
+            row |= {"d_model": run.config.model.d_model, "states": states}
             rows.append(row | {"words": len(words.tokens)})
     return pd.DataFrame(rows).astype({"states": "Int64"})
 

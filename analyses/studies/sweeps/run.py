@@ -75,7 +75,7 @@ def sweep(options: Sweep, progress: Progress = quiet) -> Answer:
         for name, answer in collected(_complete, jobs, options.workers, options.scheduler):
             results.add(jobs[name][1], answer)
             progress(len(results.tried), len(plan.runs), name)
-            if results.rows and results.left:
+            if results.rows and len(results.tried) < len(plan.runs):
                 now_and_then()
     return results.keep()
 
@@ -92,11 +92,6 @@ class _Results:
     def __init__(self, plan: Plan, rows: Mapping[str, pd.DataFrame]) -> None:
         self.plan, self.rows, self.tried = plan, dict(rows), set(rows)
         self.failed: dict[str, str] = {}
-
-    @property
-    def left(self) -> int:
-        """The number of runs that nobody has tried."""
-        return len(self.plan.runs) - len(self.tried)
 
     def add(self, names: Collection[str], answer: Mapping[str, pd.DataFrame] | Failed) -> None:
         """Adds the answer of a job, which trained the runs of these names."""
@@ -124,9 +119,9 @@ class _Results:
         left_out += [f"{name} failed twice: {why}" for name, why in self.failed.items()]
         table = _tabulated([run for run in plan.runs if run.name in self.rows], self.rows)
         sentence, details = findings(table, by, file.measure, file.further, diverged)
-        if self.left:
+        if left := len(plan.runs) - len(self.tried):
             sentence = f"So far {len(self.tried):,} of {len(plan.runs):,} runs. {sentence}"
-        details |= {"left": self.left, "failed": len(self.failed)}
+        details |= {"left": left, "failed": len(self.failed)}
         details |= {"left_out": left_out, "diverged": diverged}
         return Answer(table, sentence, details, plan.arguments)
 
