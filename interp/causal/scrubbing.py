@@ -19,6 +19,7 @@ from interp.model import HookedModel, activations, require_stream
 
 DRAWS = 2  # other words for each word
 RESAMPLES = 1000
+ROWS = 256  # the most words in a forward pass
 ANY = "any prefix"
 """The hypothesis that nothing of the activation is needed; the others are measured against it."""
 
@@ -61,17 +62,21 @@ def scrubbed(
     """
     require_stream(model, hook)
     rng = np.random.default_rng(seed)
-    row = torch.arange(len(tokens), device=tokens.device)
-    state = activations(model, tokens, [hook])[hook][row.cpu(), at.cpu()]
+    state = activations(model, tokens, [hook])[hook][torch.arange(len(tokens)), at.cpu()]
+    ahead = getattr(model.cfg, "attention_dir", "causal") == "bidirectional"
+    order = torch.argsort(at, stable=True)  # words of about one length are run together
+
+    def read(rows: Int[Tensor, " some"], put: Float[Tensor, "some d"]) -> Tensor:
+        """The logits of some words at their positions. What stands behind the last of these is left
+        out, unless the model sees it."""
+        place = torch.arange(len(rows), device=rows.device), at[rows]
+        stop = None if ahead else int(place[1].max()) + 1
+        change = (hook, lambda x, hook: x.index_put(place, put.to(x)))
+        return model.run_with_hooks(tokens[rows, :stop], fwd_hooks=[change])[place]
 
     def cost(other: Int[np.ndarray, " word"]) -> Float[np.ndarray, " word"]:
-        def replace(x: Tensor, hook: object) -> Tensor:
-            x = x.clone()
-            x[row, at] = state[torch.as_tensor(other)].to(x)
-            return x
-
-        logits = model.run_with_hooks(tokens, fwd_hooks=[(hook, replace)])
-        return loss(logits[row, at]).double().cpu().numpy()
+        logits = torch.cat([read(of, state[other[of.cpu().numpy()]]) for of in order.split(ROWS)])
+        return loss(logits[torch.argsort(order)]).double().cpu().numpy()
 
     before = cost(np.arange(len(tokens)))
 
@@ -86,9 +91,8 @@ def scrubbed(
     for name, values in {**hypotheses, ANY: np.zeros(len(tokens), dtype=int)}.items():
         extra = nothing if name == ANY else added(values)
         mask = ~np.isnan(extra)
-        about = {"method": name, "words": int(mask.sum())}
         for measure, numbers in _measures(extra[mask], nothing[mask], weights[mask], rng).items():
-            rows.append({**about, "measure": measure, **numbers})
+            rows.append({"method": name, "words": int(mask.sum()), "measure": measure, **numbers})
     return pd.DataFrame(rows)
 
 
@@ -109,9 +113,8 @@ def _measures(
     weights: Float[np.ndarray, " word"],
     rng: np.random.Generator,
 ) -> dict[str, dict[str, float]]:
-    if not len(extra):
+    if not (count := len(extra)):
         return {}
-    count = len(extra)
     drawn = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES) * weights
     drawn = np.concatenate([weights[None], drawn])  # the first is the sample itself
     drawn = drawn / drawn.sum(axis=1, keepdims=True)
@@ -119,8 +122,7 @@ def _measures(
     share = np.where(most > 0, 1 - lost / np.where(most > 0, most, 1), np.nan)
     measures = {}
     for measure, values in {"loss added": lost, "loss recovered": share}.items():
-        low, high = (
-            np.nanquantile(values[1:], [0.025, 0.975]) if values[0] == values[0] else (np.nan,) * 2
-        )
-        measures[measure] = {"value": float(values[0]), "low": float(low), "high": float(high)}
+        whole, ends = values[0], [0.025, 0.975]
+        low, high = np.nanquantile(values[1:], ends) if whole == whole else (whole, whole)
+        measures[measure] = {"value": float(whole), "low": float(low), "high": float(high)}
     return measures

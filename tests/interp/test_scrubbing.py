@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,9 @@ from torch import Tensor
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
+from interp.causal import scrubbing
 from interp.causal.scrubbing import ANY, scrubbed
+from models.transformer.model import HookedTransformer
 
 
 class Shows(HookedRootModule):
@@ -83,3 +87,36 @@ def test_nothing_to_lose_is_no_share() -> None:
     rows = table.set_index(["method", "measure"])["value"]
     assert rows["same", "loss added"] == 0
     assert np.isnan(rows["same", "loss recovered"])
+
+
+@pytest.mark.parametrize("mask", ["causal", "bidirectional"])
+def test_words_that_are_run_together_lose_what_they_lose_alone(
+    small_model: Callable[..., HookedTransformer],
+    tokens: Tensor,
+    monkeypatch: pytest.MonkeyPatch,
+    mask: str,
+) -> None:
+    """Whole words, one at a time. Each has one other of its value, and a loss of its own."""
+    monkeypatch.setattr(scrubbing, "ROWS", 3)
+    model, hook = small_model(mask=mask).double().requires_grad_(False), "blocks.0.hook_resid_post"
+    at, other, own = torch.tensor([5, 2, 7, 3]), [2, 3, 0, 1], torch.tensor([1.0, -2.0, 3.0, 5.0])
+
+    def loss(logits: Tensor) -> Tensor:
+        return logits[:, 3] * own
+
+    table = scrubbed(model, hook, tokens, at, loss, {"same": np.arange(4) % 2}, np.ones(4))
+    held = model.run_with_cache(tokens)[1][hook]
+    added = []
+    for word in range(4):
+        put = held[other[word], at[other[word]]]
+
+        def replace(x: Tensor, hook: object, word: int = word, put: Tensor = put) -> Tensor:
+            x[0, at[word]] = put
+            return x
+
+        row = tokens[[word]]
+        changed = model.run_with_hooks(row, fwd_hooks=[(hook, replace)]) - model(row)
+        added.append(float(changed[0, at[word], 3] * own[word]))
+    found = table.set_index(["method", "measure"])["value"]["same", "loss added"]
+    assert found == pytest.approx(np.mean(added))
+    assert abs(found) > 1e-3
