@@ -59,6 +59,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = [item for item in items if item.get_closest_marker("torture")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+    longest_first(items)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Begins with the files that need the demo, then come those with slow tests, then all others.
+
+    A worker that begins a long test last would leave the others with nothing to do. And of two that
+    need the demo at once one waits for minutes: now the first has made it long before the second
+    has done its own half. A file stays together, so that what its tests share is made once.
+    """
+    ranks = dict[Path, int]()
+    for item in items:
+        slow = any(item.get_closest_marker(name) for name in ("slow", "browser"))
+        rank = 0 if "demo" in getattr(item, "fixturenames", ()) else 1 if slow else 2
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    items.sort(key=lambda item: ranks[item.path])
 
 
 def pytest_collection() -> None:
