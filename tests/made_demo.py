@@ -6,7 +6,9 @@ In a process of its own, where shapes are not checked at run time.
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 from analyses.answers import answer, question
 from analyses.command_line.app import main
@@ -14,6 +16,7 @@ from analyses.jobs.trained import trained
 from analyses.options.inside import Interventions
 from analyses.options.training import Emergence
 from analyses.options.words import Leaderboard
+from analyses.questions.trials import exchanging, prefixes, states
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe_or_plain
 
@@ -29,18 +32,29 @@ FEW = {
     "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
 }
 """The longer questions, of few words."""
+FEWER = (
+    (prefixes, "WORDS", 40),
+    (prefixes, "MOST", 120),
+    *((module, "CHOOSE", 8) for module in (exchanging, states)),
+    *((module, "SCORE", 16) for module in (exchanging, states)),
+)
+"""Sizes that no option sets: most of the time went into more of the same."""
 
 
 def make(out: Path, *languages: str) -> None:
     """Leaves the finished demo of the Dutch lines in a folder, and other networks beside it."""
     assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
-    for name in languages:
-        config = recipe_or_plain(name, "counting")
-        run = trained(out / run_name(config), config)
-        for each in ASKED[name]:
-            answer(run, each, question(each).brief)
-    for each, options in FEW.items():
-        answer(Run(out / "dieren-s0"), each, options)
+    with ExitStack() as stack:  # what comes now needs no pictures of its own: pages draw theirs
+        for module, name, value in FEWER:
+            stack.enter_context(patch.object(module, name, value))
+        stack.enter_context(patch("analyses.rendering.render", lambda figure, suffix: b""))
+        for language in languages:
+            config = recipe_or_plain(language, "counting")
+            run = trained(out / run_name(config), config)
+            for each in ASKED[language]:
+                answer(run, each, question(each).brief)
+        for each, options in FEW.items():
+            answer(Run(out / "dieren-s0"), each, options)
 
 
 if __name__ == "__main__":
