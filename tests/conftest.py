@@ -31,7 +31,7 @@ from models.model_config import ModelConfig
 
 if TYPE_CHECKING:
     import torch
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
     from torch import nn
 
     from models.base import EmbeddingModel
@@ -326,3 +326,11 @@ def browser() -> Iterator[Browser]:
 
     with launched() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """What the pages of a file share: a fresh one would fetch and compile Streamlit's scripts for
+    each of them. Nothing moves, since a page without a graphics card draws each step of it."""
+    with browser.new_context(reduced_motion="reduce") as context:
+        yield context

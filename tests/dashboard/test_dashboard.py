@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from chromium import IDLE, PATIENCE, leaves, opened, serve
-from playwright.sync_api import Browser, Page, TimeoutError, expect
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
 PAGES = ("runs", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
@@ -18,6 +18,13 @@ PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence", "
 def address(demo: Path) -> Iterator[str]:
     with serve(demo) as address:
         yield address
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()
 
 
 def choose(page: Page, box: str, option: str) -> None:
@@ -33,10 +40,8 @@ def choose(page: Page, box: str, option: str) -> None:
     raise AssertionError(f"{box} offers no {option}")
 
 
-def test_every_page_opens(browser: Browser, address: str) -> None:
+def test_every_page_opens(page: Page, address: str) -> None:
     """In the light; test_all_the_way goes over most of them in the dark, too."""
-    context = browser.new_context(color_scheme="light")
-    page = context.new_page()
     outside, crashed = [], []
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
@@ -49,13 +54,11 @@ def test_every_page_opens(browser: Browser, address: str) -> None:
         expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
         drawn = page.locator("[data-testid=stVegaLiteChart] :is(canvas, svg)")
         expect(drawn.first).to_be_visible()
-    context.close()
     assert outside == []
     assert crashed == []
 
 
-def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_a_typed_word_is_judged_and_linked(page: Page, browser: Browser, address: str) -> None:
     opened(page, f"{address}/try?run=anbn-counting-s0")
     box = page.get_by_role("textbox", name="Word")
     box.fill("a a b b b")
@@ -66,33 +69,27 @@ def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> No
     opened(other, page.url)  # the link brings the word along
     expect(other.get_by_text("not in the language")).to_be_visible()
     other.close()
-    page.close()
 
 
-def test_an_unknown_symbol_is_one_readable_line(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_an_unknown_symbol_is_one_readable_line(page: Page, address: str) -> None:
     opened(page, f"{address}/try?run=anbn-counting-s0")
     box = page.get_by_role("textbox", name="Word")
     box.fill("a x b")
     box.press("Enter")
     expect(page.get_by_text("unknown symbol 'x': use only a b")).to_be_visible()
     assert page.locator("[data-testid=stException]").count() == 0
-    page.close()
 
 
-def test_another_run_has_its_own_word(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_another_run_has_its_own_word(page: Page, address: str) -> None:
     opened(page, f"{address}/try?run=anbn-counting-s0&word_anbn=a+a+b+b+b")
     expect(page.get_by_text("not in the language")).to_be_visible()
     choose(page, "Run", "dieren-s0")
     expect(page.get_by_text("This run was taught verdicts alone")).to_be_visible()
     assert page.locator("[data-testid=stAlertContentError]").count() == 0
     assert page.get_by_role("textbox", name="Word").input_value().startswith("leeuw olifant")
-    page.close()
 
 
-def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_patching_of_a_typed_word(page: Page, address: str) -> None:
     opened(page, f"{address}/patching?run=dieren-s0")
     box = page.get_by_role("textbox", name="Clean word")
     box.fill("aap leeuw olifant leeuw")
@@ -100,13 +97,11 @@ def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
     carried = page.get_by_text("of the difference between this word and others").first
     expect(carried).to_be_visible()
     expect(page.get_by_text("In the language. In colour")).to_be_visible()
-    page.close()
 
 
-def test_a_click_chooses_a_head(browser: Browser, address: str) -> None:
+def test_a_click_chooses_a_head(page: Page, address: str) -> None:
     """Each cell is 62 by 40 pixels; the second click meets a number, the third a chosen head. The
     head that costs most is not in the link: the page opens with it."""
-    page = browser.new_page()
     opened(page, f"{address}/heads?run=anbn-counting-s0")
     for layer, head in ((1, 2), (0, 0), (0, 0)):
         cells = page.locator("[data-testid=stVegaLiteChart]").first
@@ -116,4 +111,3 @@ def test_a_click_chooses_a_head(browser: Browser, address: str) -> None:
         page.mouse.click(box["x"] + 59 + 62 * head, box["y"] + 95 + 40 * layer)
         expect(page.get_by_role("heading", name=f"L{layer}H{head} on a word")).to_be_visible()
         assert f"head_of_2x4=L{layer}H{head}" in page.url
-    page.close()

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from chromium import IDLE, leaves, needed, opened, serve
 from conftest import tiny_config
-from playwright.sync_api import Browser, FilePayload, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 from test_sweeps_page import LANGUAGES, table_of, write
 
 from analyses.rendering import render
@@ -93,10 +93,10 @@ def address(runs: Path, calls: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
+def page(context: BrowserContext, address: str) -> Iterator[Page]:
     """A page that asks for nothing but what the server has."""
     outside: list[str] = []
-    page = browser.new_page()
+    page = context.new_page()
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     yield page
     page.close()
