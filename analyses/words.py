@@ -90,15 +90,12 @@ def given(language: Language, text: str | None, default: Word) -> Word:
     return word
 
 
-ENOUGH = 8
-"""Counterfactuals that are wanted of a word, be they its nearest ones or not."""
-
-
 def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
     """Up to ``most`` different counterfactuals of one word, the nearest ones first.
 
-    A word in which one place decides has few of them. Where there are fewer than ``ENOUGH``, other
-    words of its length and of the opposite membership follow.
+    A word in which one place decides has few of them. Where there are fewer than ``most``, other
+    words of its length and of the opposite membership follow: what a site carries for one of four
+    counterfactuals alone is told from nothing by many only.
 
     Raises:
         UserError: the word has none.
@@ -110,8 +107,8 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
         raise UserError(
             f"no counterfactual of {' '.join(word)!r}: {error}; choose another word"
         ) from None
-    nearest, enough = list(dict.fromkeys(drawn))[:most], min(most, ENOUGH)
-    if len(nearest) >= enough or not isinstance(language, FormalLanguage):
+    nearest = list(dict.fromkeys(drawn))[:most]
+    if len(nearest) == most or not isinstance(language, FormalLanguage):
         return nearest
     further: list[Word] = []
     with suppress(LookupError):  # there may be no others
@@ -119,7 +116,7 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
         some = language.sample(rng, 8 * most, lengths, label=label, split=apart(language)).words
         further = language.vocabulary.decoded(some)
     further.sort(key=lambda other: sum(a != b for a, b in zip(other, word, strict=True)))
-    return list(dict.fromkeys([*nearest, *further]))[:enough]
+    return list(dict.fromkeys([*nearest, *further]))[:most]
 
 
 def apart(language: Language) -> Split:

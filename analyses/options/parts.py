@@ -58,7 +58,7 @@ class Patching(Checked):
     word: str | None = None
     corrupted: str | None = None
     n: Annotated[int, Interval(ge=1, le=10_000)] = 8
-    pairs: Annotated[int, Interval(ge=1, le=100_000)] = 16
+    pairs: Annotated[int, Interval(ge=1, le=100_000)] = 32
     direction: Literal["restore", "break"] = "restore"
     components: tuple[Component, ...] = ()
     metric: MetricName = "logit"
