@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -41,12 +42,14 @@ def fit_linear(
     """
     z = z.astype(np.float64)  # in single precision L-BFGS stops short, and ridge loses digits
     probe = Ridge() if kind == "count" else LogisticRegression(max_iter=1000)
-    if method == "linear":
+    if method != "linear":
+        most = min(int(method.split("-")[0]), z.shape[1])
+        statistic = f_regression if kind == "count" else f_classif
+        probe = make_pipeline(SelectKBest(partial(_told, statistic), k=most), probe)
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        # The first examples of an online code have nearly as many values as there are examples.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         return probe.fit(z, y)
-    most = min(int(method.split("-")[0]), z.shape[1])
-    statistic = f_regression if kind == "count" else f_classif
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return make_pipeline(SelectKBest(partial(_told, statistic), k=most), probe).fit(z, y)
 
 
 def standardise(

@@ -98,6 +98,12 @@ def test_dozens_of_dead_neurons_are_chosen_last_in_silence(
     assert set(range(60, 65)) <= set(probe[0].get_support(indices=True))
 
 
+def test_a_category_with_nearly_as_many_values_as_examples_is_fitted_in_silence() -> None:
+    y = np.arange(30) // 1.3
+    z = np.random.default_rng(0).normal(size=(len(y), 4))
+    assert len(fit_linear(z, y.astype(int), "category").classes_) > 0.5 * len(y)
+
+
 def test_eight_of_three_features_are_all_three(problem: Callable[[int | None], Problem]) -> None:
     z, y = problem(None)
     few = fit_linear(z[:, :3], y, "count", "8-sparse").predict(z[:, :3])
