@@ -120,7 +120,8 @@ def null(options: Score, progress: Progress = quiet) -> Answer:
     trained networks that are right.
 
     Columns: run, truth (``NOTHING``, or of ``TRUTH``), kind (of ``NULL``, or "right" or "planted"),
-    language (of a planted network its program), seed, question, grade, claimed (whether the lab
+    language (of a planted network its program), setting (what hides it, of ``SETTINGS``; "" of
+    others), seed, question, grade, claimed (whether the lab
     claims anything), alone (whether a claim beats its controls, whatever the network knows), ahead
     (by how many standard errors the surest one does; NaN without controls or interval), says (the
     answer in short), alone says (the first claim that beats its controls).
@@ -151,11 +152,15 @@ def _network(language: str, kind: str, seed: int, out: Path) -> Run:
     if path.exists():
         return Run(path)
     if kind == PLANTED:
-        dials = list(SETTINGS.values())[seed % len(SETTINGS)]
-        return write(plant(language, dials, seed), path)
+        return write(plant(language, SETTINGS[_setting(kind, seed)], seed), path)
     config = _config(language, seed)
     run = trained(out / f"{language}-s{seed}", config)
     return run if kind == RIGHT else Run.create(path, config, model=NULL[kind](run))
+
+
+def _setting(kind: str, seed: int) -> str:
+    """What hides a planted network: the settings take turns."""
+    return list(SETTINGS)[seed % len(SETTINGS)] if kind == PLANTED else ""
 
 
 def _answers_of(
@@ -176,6 +181,7 @@ def _answers_of(
                 "truth": TRUTH.get(kind, NOTHING),
                 "kind": kind,
                 "language": language,
+                "setting": _setting(kind, seed),
                 "seed": seed,
                 "question": name,
                 "grade": reply.verdict.grade,
