@@ -274,6 +274,9 @@ def _headline(result: Answer) -> pd.DataFrame:
     return long[["variable", "of", "value"]]
 
 
+COUNTS = 0.05
+"""The difference from which on a method is called better than a control. Without it a difference of
+next to nothing would do, on words where all say the same."""
 FEWEST = 6
 """The fewest different words that judge a method; with fewer it is not weighed."""
 OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
@@ -307,7 +310,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
         len(rows),
         f"different {kind}, which did not choose it",
         "bootstrap over words",
-        {"no difference": 0.0},
+        {"what counts": COUNTS},
         "+.2f",
         notes=[
             f"{measure}: {', '.join(levels)}.",
