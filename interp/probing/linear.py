@@ -43,12 +43,13 @@ def fit_linear(
     z = z.astype(np.float64)  # in single precision L-BFGS stops short, and ridge loses digits
     probe = Ridge() if kind == "count" else LogisticRegression(max_iter=1000)
     if method != "linear":
+        told = partial(_told, f_regression if kind == "count" else f_classif)
         most = min(int(method.split("-")[0]), z.shape[1])
-        statistic = f_regression if kind == "count" else f_classif
-        probe = make_pipeline(SelectKBest(partial(_told, statistic), k=most), probe)
+        probe = make_pipeline(SelectKBest(told, k=most), probe)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        # The first examples of an online code have nearly as many values as there are examples.
-        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        # The first examples of an online code have nearly as many values as there are examples, and
+        # features that never vary are chosen last.
+        warnings.filterwarnings("ignore", "The number of unique classes|Features", UserWarning)
         return probe.fit(z, y)
 
 
@@ -77,11 +78,7 @@ def _told(
 
     The statistic of a feature that never varies (a dead neuron) is undefined: it is chosen last.
     """
-    varies = np.ptp(z, axis=0) > 0
-    scores = np.full(z.shape[1], np.nan)
-    if varies.any():
-        scores[varies] = statistic(z[:, varies], y)[0]
-    return scores
+    return np.where(np.ptp(z, axis=0) > 0, statistic(z, y)[0], np.nan)
 
 
 @contextmanager

@@ -203,7 +203,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> Non
     sweep(asked(file, languages=("parity",), seeds=1))
     before = content(out)
     with pytest.raises(
-        UserError, match="parity-n_layers-1-s0 holds a run of other settings: choose"
+        UserError, match="parity-n_layers-1-s0 holds a run of other settings or lines: choose"
     ):
         sweep(asked(file, steps=3))
     assert content(out) == before

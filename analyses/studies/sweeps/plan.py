@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from analyses.jobs.trained import check_same
 from analyses.options.shipped import find
 from analyses.options.studies import Sweep
 from analyses.studies.sweeps.exam import Exam
@@ -70,13 +71,15 @@ def plan_of(options: Sweep) -> Plan:
     Raises:
         UserError: something is wrong with the file; the folder holds other runs of these names.
     """
-    path = find(options.file)
-    file = read(path).narrowed(options.languages, options.seeds, options.steps)
+    source = find(options.file)
+    file = read(source).narrowed(options.languages, options.seeds, options.steps)
     runs, skipped = plan(file)
-    _refuse_others(options.folder, runs)
+    for run in runs:
+        if (path := options.folder / run.name / RUN_FILE).exists():
+            check_same(Run(path.parent), run.config, None)
     arguments = {
         "question": file.question,
-        "file": path.read_text(encoding="utf-8"),
+        "file": source.read_text(encoding="utf-8"),
         "by": [*(["variant"] if file.variants else []), *file.vary],
         "compare": file.measure.model_dump(),
         "measures": file.further,
@@ -84,17 +87,7 @@ def plan_of(options: Sweep) -> Plan:
         "seeds": file.seeds,
         "steps": options.steps,
     }
-    return Plan(path.stem, options.folder, file, runs, skipped, arguments)
-
-
-def _refuse_others(out: Path, runs: Sequence[Planned]) -> None:
-    """Raises UserError where a folder holds a run of another configuration."""
-    for run in runs:
-        path = out / run.name
-        if (path / RUN_FILE).exists() and Run(path).config != run.config:
-            raise UserError(
-                f"{path} holds a run of other settings: choose another folder with --out"
-            )
+    return Plan(source.stem, options.folder, file, runs, skipped, arguments)
 
 
 def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
@@ -112,9 +105,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         )
     runs: list[Planned] = []
     skipped = []
-    combinations = [
-        dict(zip(file.vary, values, strict=True)) for values in product(*file.vary.values())
-    ]
+    combinations = [dict(zip(file.vary, row, strict=True)) for row in product(*file.vary.values())]
     for name, variant, varied in product(file.languages, file.variants or [None], combinations):
         extra = file.of_language.get(name, {})
         changes = {**file.fixed, **extra, **(file.variants[variant] if variant else {}), **varied}
@@ -192,7 +183,6 @@ def _folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> s
     parts = [name, *([variant] if variant else [])]
     for key, value in sorted(varied.items()):
         telling = isinstance(value, str) and value != "none"
-        text = str(value).lower()
-        text = text.replace(":", "-")  # no name of a folder on Windows
+        text = str(value).lower().replace(":", "-")  # no folder of Windows has a colon
         parts.append(text if telling else f"{key.rpartition('.')[2]}-{text}")
     return "-".join(parts)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,13 +103,17 @@ class _Results:
             self.rows |= answer
 
     def keep(self) -> Answer:
-        """Keeps the answer so far. Raises UserError where no run is judged."""
+        """Keeps the answer so far, with its capacity map and its table of bands if it has them.
+        Raises UserError where no run is judged, or the folder cannot be written."""
         if not self.rows and self.failed:
             name, why = next(iter(self.failed.items()))
             raise UserError(f"no run of the sweep could be trained; {name}: {why}")
         if not self.rows:
             raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
-        return _keep(self.plan.folder, self._answer())
+        out, result = self.plan.folder, self._answer()
+        capacity.save_map(out, result)
+        bands.save_bands(out, result)
+        return save(out, NAME, result.arguments["question"], result, chart(result))
 
     def _answer(self) -> Answer:
         plan, file, by = self.plan, self.plan.file, self.plan.arguments["by"]
@@ -121,9 +126,8 @@ class _Results:
         sentence, details = findings(table, by, file.measure, file.further, diverged)
         if left := len(plan.runs) - len(self.tried):
             sentence = f"So far {len(self.tried):,} of {len(plan.runs):,} runs. {sentence}"
-        details |= {"left": left, "failed": len(self.failed)}
-        details |= {"left_out": left_out, "diverged": diverged}
-        return Answer(table, sentence, details, plan.arguments)
+        ends = {"left": left, "failed": len(self.failed), "left_out": left_out}
+        return Answer(table, sentence, details | ends | {"diverged": diverged}, plan.arguments)
 
 
 class _Paced:
@@ -147,25 +151,16 @@ def _on_gpu(options: Sweep) -> bool:
     return choose_device(options.device).type == "cuda"
 
 
-def _keep(out: Path, result: Answer) -> Answer:
-    """Keeps a sweep, with its capacity map and its table of bands if it has them. Raises UserError
-    if the folder cannot be written."""
-    capacity.save_map(out, result)
-    bands.save_bands(out, result)
-    return save(out, NAME, result.arguments["question"], result, chart(result))
-
-
 def _jobs(
     plan: Plan, done: Collection[str], device: str, at_once: int
 ) -> dict[str, tuple[Any, ...]]:
     """The arguments of ``_complete`` for each group of runs that are not done, by its first run."""
-    todo = [run for run in plan.runs if run.name not in done]
     return {
         group[0].name: (
             *(plan.folder, {run.name: run.config for run in group}),
             *(plan.file.exam, device, plan.file.further),
         )
-        for group in _groups(todo, at_once)
+        for group in _groups([run for run in plan.runs if run.name not in done], at_once)
     }
 
 
@@ -197,14 +192,12 @@ def _complete(
             f"the worker on {socket.gethostname()} does not see {out}: all workers need "
             "this folder under the same name, for example on a shared disk"
         )
-    try:
+    with suppress(DivergedError):  # the sweep says which
         if len(configs) > 1:
             trained_together({out / name: config for name, config in configs.items()}, device)
         else:
-            for name, config in configs.items():
-                trained(out / name, config, device=device)
-    except DivergedError:
-        pass  # the sweep says which
+            [(name, config)] = configs.items()
+            trained(out / name, config, device=device)
     runs = [run for name in configs if (run := Run(out / name)).record["status"] == "finished"]
     return {
         run.name: _joined(judged(run, exam, device), further.measured(run, measures))
@@ -260,9 +253,9 @@ def load(out: Path) -> Answer | None:
         by = result.arguments["by"]
         numbers = further.columns_of(result.arguments["measures"])
         columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS, *numbers])
-        if missing := {"question", "file", "compare", "measures"} - result.arguments.keys():
-            raise KeyError(*missing)
-        if missing := {"left", "failed", "left_out", "diverged"} - result.findings.keys():
+        missing = {"question", "file", "compare", "measures"} - result.arguments.keys()
+        missing |= {"left", "failed", "left_out", "diverged"} - result.findings.keys()
+        if missing:
             raise KeyError(*missing)
         return replace(result, table=result.table[list(columns)])
     except (KeyError, TypeError):

@@ -167,9 +167,8 @@ def _filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
 
 def _through(table: pd.DataFrame, picked: Mapping[str, list[Any]]) -> pd.DataFrame:
     """The rows that the filters let through, as far as the table has their columns."""
-    for key, values in picked.items():
-        if key in table:
-            table = table[table[key].isin(values)]
+    for key in picked.keys() & table.columns:
+        table = table[table[key].isin(picked[key])]
     return table
 
 
