@@ -183,9 +183,9 @@ def test_who_has_no_key_is_refused() -> None:
 
 WITH_A_WORKER = """
 import os, signal, sys
-from analyses.jobs.cluster import local_cluster
+from analyses.jobs.cluster import _local_cluster
 
-with local_cluster(1):
+with _local_cluster(1):
     print(len(os.listdir(os.environ["TMPDIR"])), flush=True)
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -103,17 +103,13 @@ class _Results:
             self.rows |= answer
 
     def keep(self) -> Answer:
-        """Keeps the answer so far, with its capacity map and its table of bands if it has them.
-        Raises UserError where no run is judged, or the folder cannot be written."""
+        """Keeps the answer so far. Raises UserError where no run is judged."""
         if not self.rows and self.failed:
             name, why = next(iter(self.failed.items()))
             raise UserError(f"no run of the sweep could be trained; {name}: {why}")
         if not self.rows:
             raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
-        out, result = self.plan.folder, self._answer()
-        capacity.save_map(out, result)
-        bands.save_bands(out, result)
-        return save(out, NAME, result.arguments["question"], result, chart(result))
+        return _keep(self.plan.folder, self._answer())
 
     def _answer(self) -> Answer:
         plan, file, by = self.plan, self.plan.file, self.plan.arguments["by"]
@@ -146,9 +142,16 @@ class _Paced:
 
 def _on_gpu(options: Sweep) -> bool:
     """Do the workers of a sweep have a GPU, as far as this process can know?"""
-    if options.scheduler is not None:
-        return options.device == "cuda"
-    return choose_device(options.device).type == "cuda"
+    device = options.device if options.scheduler is not None else choose_device(options.device).type
+    return device == "cuda"
+
+
+def _keep(out: Path, result: Answer) -> Answer:
+    """Keeps a sweep, with its capacity map and its table of bands if it has them. Raises UserError
+    if the folder cannot be written."""
+    capacity.save_map(out, result)
+    bands.save_bands(out, result)
+    return save(out, NAME, result.arguments["question"], result, chart(result))
 
 
 def _jobs(
