@@ -187,7 +187,7 @@ def test_a_memory_computes_each_position_once() -> None:
             kind.go_on(torch.arange(5), torch.full((5,), 2))
         assert kind.calls == 5 * 7
         found[type(kind).__name__] = kind.computed
-    assert found == {"Remembering": 5 * (3 + 6), "Anew": 5 * sum(range(3, 10))}
+    assert found == {"_Remembering": 5 * (3 + 6), "_Anew": 5 * sum(range(3, 10))}
 
 
 # -- whole words ----------------------------------------------------------------------------------
