@@ -65,9 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def longest_first(items: list[pytest.Item]) -> None:
     """Begins with the files that need the demo, then come those with slow tests, then all others.
 
-    A worker that begins a long test last would leave the others with nothing to do. And of two that
-    need the demo at once one waits for minutes: now the first has made it long before the second
-    has done its own half. A file stays together, so that what its tests share is made once.
+    A long test that begins last leaves the other worker with nothing to do. Two workers that need
+    the demo at once wait for each other; the order gives the first one time to make it. The tests
+    of a file stay together, so that their fixtures are made once.
     """
     ranks = dict[Path, int]()
     for item in items:

@@ -24,7 +24,15 @@ from analyses.questions.words.explanations import (
     log_odds,
     replacement_in_words,
 )
-from analyses.questions.words.leaderboard import MEMBERSHIPS, QUESTION, Options, _words_of, board
+from analyses.questions.words.leaderboard import (
+    CONTROLS,
+    MEMBERSHIPS,
+    QUESTION,
+    Options,
+    _claim,
+    _words_of,
+    board,
+)
 from interp.explanations.explain import explain, judge
 from interp.explanations.methods import GATES, METHODS
 from interp.explanations.moved_attention import moved_attention
@@ -384,3 +392,14 @@ def test_only_the_replacements_that_are_asked_for_are_tried(run: Run) -> None:
     result = QUESTION.analyse(run, few, quiet)
     assert set(result.table["replacement"]) == set(result.findings["replacements"]) == {"fixed"}
     assert result.table["consistency"].notna().any()
+
+
+@pytest.mark.parametrize(
+    ("ahead", "grade"), [(0.02, "no better than its controls"), (0.2, "holds")]
+)
+def test_a_difference_of_next_to_nothing_is_no_claim(ahead: float, grade: str) -> None:
+    """Twenty words that all say the same."""
+    scores = {("LIME", "probability"): 0.5 + ahead} | {(name, "none"): 0.5 for name in CONTROLS}
+    claim = _claim("members", "AUROC", pd.DataFrame([scores] * 20))
+    assert claim.value == pytest.approx(ahead)
+    assert claim.grade == grade

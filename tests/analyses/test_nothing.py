@@ -63,6 +63,8 @@ def test_networks_of_every_kind_are_asked_and_kept(
     assert set(table["kind"]) == {RIGHT, PLANTED, *NULL}
     known = table[table["kind"] == PLANTED].set_index("question")
     assert known.loc["accuracy", "claimed"]
+    assert set(known["setting"]) == {"open"}
+    assert set(table.loc[table["kind"] != PLANTED, "setting"]) == {""}
     assert not table.loc[table["kind"].isin(["before training", "one step"]), "claimed"].any()
     runs = {path.name for path in (tmp_path / "null").iterdir() if path.is_dir()}
     assert {"first-s0", "anbn-s0", "first-one-step-s0", "anbn-10-planted-s0"} <= runs
@@ -130,7 +132,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_the_record_of_a_question_is_what_the_kept_table_counts() -> None:
-    """Of networks that nobody had seen."""
+    """Counts of networks that nobody had seen."""
     table = load(Path("docs"), "null-fresh").rows
     counts = of_truths(_summed_up(table)).query("of == 'claimed'")
     counts["claimed"] = (counts["share"] * counts["count"]).round().astype(int)

@@ -10,7 +10,7 @@ from conftest import longest_first
 
 
 def item(file: str, *marks: str, fixtures: tuple[str, ...] = ()) -> Any:
-    """As much of a test as the order asks for."""
+    """A stand-in for a test: its file, its marks and its fixtures."""
     found = dict.fromkeys(marks, True)
     return SimpleNamespace(path=Path(file), fixturenames=fixtures, get_closest_marker=found.get)
 
