@@ -18,6 +18,10 @@ from interp.statistics import brackets
 if TYPE_CHECKING:
     import pandas as pd
 
+COUNTS = {"what counts": 0.05}
+"""The control of a difference between two shares, scores or correlations: less is not told, however
+narrow its interval. It was set before anything was measured with it."""
+
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
 
 

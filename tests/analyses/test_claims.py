@@ -20,6 +20,10 @@ from analyses.claims import NOTHING_KNOWN, Claim, told, verdict
 from analyses.knowledge import Knowledge, knowledge
 from analyses.options.behaviour import Accuracy
 from analyses.options.parts import Patching
+from analyses.questions.behaviour import targets
+from analyses.questions.inside import interventions
+from analyses.questions.training import emergence, landscape
+from analyses.questions.training.of_lines.drawn_lines import culprits_claim
 from analyses.registry import BUILT_IN, registered
 from models.base import LanguageModel
 from models.languages import END_ID, Word
@@ -171,3 +175,48 @@ def test_questions_of_answers_are_those_of_behaviour_rule_and_training() -> None
 def test_a_question_without_claims_says_its_sentence() -> None:
     asked = Answer(pd.DataFrame(), "L0.5 is first.")
     assert (asked.verdict.short, asked.verdict.grade) == ("L0.5 is first.", "not weighed")
+
+
+def _emergence(gain: float) -> Claim:
+    row = {"target": "a-b", "site": "L1", "metric": "R2", "n_test": 900}
+    values = [{"step": step, "value": 0.5 + gain * (step > 0)} for step in (0, 100)]
+    table = pd.DataFrame([{**row, **each} for each in values])
+    table = table.assign(low=table["value"] - 0.001, high=table["value"] + 0.001)
+    curve = {"there": 100, "last": 0.9}
+    facts = {"main": "a-b", "task": "exact", "curves": {"exact": curve, "a-b": curve}}
+    return emergence._claims(Answer(table.assign(kind="probe", choice=1.0), findings=facts))[0]
+
+
+def _targets(gain: float) -> Claim:
+    row = {"model": "trained", "by": "length", "group": 5, "in_window": 1.0, "pairs": 900}
+    row |= {"exact": 0.5, "low": 0.4, "high": 0.6, "running": 0.4, "commonest": 0.0}
+    row |= {"lost": gain, "lost_low": gain - 0.001, "lost_high": gain + 0.001}
+    others = [row | {"model": name, "exact": 0.0} for name in targets.CONTROLS]
+    return targets._claims(pd.DataFrame([row, *others]))[-1]
+
+
+def _erasure(gain: float) -> Claim:
+    facts: dict[str, Any] = {"gap": gain, "gap_low": gain - 0.001, "gap_high": gain + 0.001}
+    facts |= {"site": "L1", "words": 900, "untrained": 0.0, "none": 1.0, "LEACE": 0.9}
+    return interventions._harm("a-b", {**facts, "random directions": 1.0, "random readout": 1.0})
+
+
+def _culprits(gain: float) -> Claim:
+    shares = {"EK-FAC": 0.5 + gain, "random values": 0.5}
+    return culprits_claim(shares, 1_000_000, 10_000_000, "turned lines")
+
+
+def _curvature(gain: float) -> Claim:
+    rows = [{"mean": 1.0 + gain, "loss": 0.1}, {"mean": 1.0, "loss": 0.7}]
+    table = pd.DataFrame(rows).assign(kind="curvature", directions=900, sharpest=9.0)
+    table = table.assign(low=table["mean"] - 0.001, high=table["mean"] + 0.001)
+    return landscape._claims(table)[0]
+
+
+@pytest.mark.parametrize("claim", [_emergence, _targets, _erasure, _culprits, _curvature])
+def test_a_difference_of_next_to_nothing_is_no_claim(claim: Callable[[float], Claim]) -> None:
+    """However narrow its interval is, which does not hold 0."""
+    small, large = claim(0.02), claim(0.3)
+    assert (small.low or 0) > 0
+    assert (small.grade, large.grade) == ("no better than its controls", "holds")
+    assert small.sentence.startswith("Not shown: ")

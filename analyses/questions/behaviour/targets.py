@@ -21,7 +21,7 @@ from torch import Tensor
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures, share
-from analyses.claims import Claim, measured
+from analyses.claims import COUNTS, Claim, measured
 from analyses.needs import Need, require
 from analyses.options.behaviour import Targets as Options
 from analyses.questions.behaviour.pooled import pooled
@@ -286,7 +286,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             *measured(last, "lost", "lost_low", "lost_high", "count"),
             "pairs",
             "bootstrap over pairs",
-            {"no difference": 0.0},
+            COUNTS,
             ".1%",
         )
         claims.append(lost)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analyses.answers import Answer, Planned, Progress, of_answer, plain, quiet
 from analyses.charts.interventions import chart
-from analyses.claims import Claim, measured
+from analyses.claims import COUNTS, Claim, measured
 from analyses.options.inside import Interventions as Options
 from analyses.questions.trials.erasing import erasure
 from analyses.questions.trials.exchanging import exchange_sites, interchange, planned
@@ -244,7 +244,7 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
         *measured(erased, "gap", "gap_low", "gap_high", "words"),
         "different words, none of which chose the site",
         "paired, bootstrap over words",
-        {"no difference": 0.0, "the untrained network": erased["untrained"]},
+        COUNTS | {"the untrained network": erased["untrained"]},
         ".0%",
         notes=[
             f"Right are {erased['none']:.0%}; with {variable} erased {erased['LEACE']:.0%}, with "

@@ -230,7 +230,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             "nats more than where it cannot look at as many others",
             *measured(best, "beyond", "beyond_low", "beyond_high", "places"),
             *how,
-            {"no difference": 0.0, "the untrained network's head": other["beyond"]},
+            {"what counts": 0.001, "the untrained network's head": other["beyond"]},
             ".3f",
             notes=[f"It moves by {moves}; if no head can look there, by {all_move}."],
         ),

@@ -26,7 +26,7 @@ from analyses.answers import (
 )
 from analyses.charts.marks import heat
 from analyses.charts.theme import QUIET, figures, named
-from analyses.claims import Claim
+from analyses.claims import COUNTS, Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
 from analyses.words import counterfactuals, given, member
@@ -50,8 +50,6 @@ EFFECTS = [
 ]
 CARRIERS = ("resid_pre", "resid_mid", "resid_post", "cell")
 """The stream and the states: all that is known at a position passes through them."""
-COUNTS = 0.05
-"""The share of the difference from which on a site is worth a claim."""
 MOST_ROWS = 48
 """The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
 effects."""
@@ -233,7 +231,7 @@ def _claims(answer: Answer) -> list[Claim]:
             {
                 "the untrained network's strongest site": abs(other["shift"]),
                 "the median site of this kind": float(alike["shift"].abs().median()),
-                "what counts": COUNTS,
+                **COUNTS,
             },
             "z.0%",
             unweighed="All that is known passes through the stream and the states, so that some "

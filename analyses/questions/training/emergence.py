@@ -19,7 +19,7 @@ from altair.typing import ChartType
 from analyses.answers import Answer, Planned, Progress, of_answer, quiet
 from analyses.charts.marks import curve, panels
 from analyses.charts.theme import QUIET, TRAINED, figures
-from analyses.claims import Claim
+from analyses.claims import COUNTS, Claim
 from analyses.options.inside import Probing
 from analyses.options.training import Emergence as Options
 from analyses.questions.inside.probing import NUISANCE, TOO_FEW, examples
@@ -157,7 +157,7 @@ def _claims(answer: Answer) -> list[Claim]:
             last["n_test"],
             "different prefixes, which neither fitted a probe nor chose its site",
             "bootstraps over words, before and after, put together",
-            {"no difference": 0.0},
+            COUNTS,
             "+.3f",
             notes=[
                 f"It was {first['value']:.3f} at {first['site']} before the first step, and is "

@@ -14,7 +14,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, of_answer, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
-from analyses.claims import Claim
+from analyses.claims import COUNTS, Claim
 from analyses.options.words import LONGEST, SHORTEST, Replacement
 from analyses.options.words import Leaderboard as Options
 from analyses.questions.behaviour.accuracy import leans_on
@@ -274,9 +274,6 @@ def _headline(result: Answer) -> pd.DataFrame:
     return long[["variable", "of", "value"]]
 
 
-COUNTS = 0.05
-"""The difference from which on a method is called better than a control. Without it a difference of
-next to nothing would do, on words where all say the same."""
 FEWEST = 6
 """The fewest different words that judge a method; with fewer it is not weighed."""
 OWN = "What decides is told by other symbols in a place; that is what the method substitution asks."
@@ -310,7 +307,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
         len(rows),
         f"different {kind}, which did not choose it",
         "bootstrap over words",
-        {"what counts": COUNTS},
+        COUNTS,
         "+.2f",
         notes=[
             f"{measure}: {', '.join(levels)}.",

@@ -10,7 +10,7 @@ from altair.typing import ChartType
 
 from analyses.charts.marks import panels, points
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, colours, figures, named
-from analyses.claims import Claim, interval_text
+from analyses.claims import COUNTS, Claim, interval_text
 from analyses.questions.training.of_lines.drawn_lines import culprits_claim
 from analyses.questions.training.of_lines.views import CLAIMED
 from interp.statistics import weighted_sum
@@ -73,7 +73,7 @@ def _ordered(rows: pd.DataFrame, untrained: pd.DataFrame, findings: Mapping[str,
         findings["trainings"],
         "trainings",
         "bootstraps over trainings, put together",
-        {"no difference": 0.0},
+        COUNTS,
         "+.2f",
         notes=[f"LDS, mean over {findings['words']} words: {', '.join(scores)}."],
     )

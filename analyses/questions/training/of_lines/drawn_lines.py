@@ -10,7 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import AGAINST, FOR, QUIET, UNTRAINED, figures
-from analyses.claims import Claim
+from analyses.claims import COUNTS, Claim
 from interp.influence.scores import lds_interval, precision_at
 from interp.statistics import weighted_sum, wilson
 
@@ -102,7 +102,7 @@ def culprits_claim(shares: Mapping[str, float], count: int, lines: int, what: st
         count,
         what,
         "Wilson's intervals, put together",
-        {"no difference": 0.0},
+        COUNTS,
         "+.0%",
         notes=[f"Among as many lines of all {lines} that are named, so many are: {beside}."],
     )
