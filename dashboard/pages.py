@@ -36,7 +36,6 @@ from dashboard.views.look_inside import (
     break_it,
     circuits,
     dictionaries,
-    emergence,
     generate,
     heads,
     interventions,
@@ -178,10 +177,10 @@ OWN = {
         *(TRAINING, "Runs", "list", runs.show), needs="run", then=("try", "heads"), headline=""
     ),
     "try": Page(
-        *(TRAINING, "Try it", "edit", try_it.show),
-        then=("generate", "heads", "explanations"),
-        asks="After each symbol, what may come next according to the model? Does it take the word "
-        "as part of the language?",
+        *(TRAINING, "This line", "edit", try_it.show),
+        then=("explanations", "patching", "heads"),
+        asks="Does the model take this line as part of the language, where does each head look in "
+        "it, and what hangs on that?",
     ),
     "generate": Page(
         *(TRAINING, "Generate", "auto_awesome", generate.show),
@@ -245,7 +244,7 @@ OWN = {
         asks="Do vectors of words know which words are alike, and does a - b + c work?",
     ),
     "emergence": Page(
-        *(INSIDE, "Over time", "timeline", emergence.show),
+        *(INSIDE, "Over time", "timeline", partial(question.show, "emergence")),
         one_step=False,
         then=("probing",),
         about="emergence",

@@ -304,6 +304,11 @@ def word_key(run: Run) -> str:
     return f"word_{run.language.name}"
 
 
+def head_key(run: Run) -> str:
+    """The key of the chosen head: one for each model size, since other runs may have fewer."""
+    return f"head_of_{run.config.model.n_layers}x{run.config.model.n_heads}"
+
+
 def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> Word:
     """The word of a field before one is typed; the empty word where the run has none to draw."""
     with suppress(UserError):

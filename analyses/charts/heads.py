@@ -83,26 +83,68 @@ def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartTyp
     ).properties(width=alt.Step(62), height=alt.Step(40), title=alt.Title(model, anchor="start"))
 
 
-def pattern_chart(table: pd.DataFrame, word: Sequence[str]) -> ChartType:
-    """Attention of every head on one word, query down, key across.
+def looks_chart(
+    table: pd.DataFrame, tokens: Sequence[str], query: int, value: str, chosen: str
+) -> ChartType:
+    """Every head while it reads one symbol: heads down, the symbols that it may look at across. A
+    click selects: the parameter "cell" holds the part.
 
     Args:
-        table: the patterns of ``interp.heads``: layer, head, query, key, attention.
-        word: its tokens, BOS first.
+        table: the looks of ``looks.on_word``.
+        tokens: the word, BOS first.
+        query: the position of the symbol that is read.
+        value: "attention", or "moved": what hangs on the look.
+        chosen: the part in a frame.
     """
-    tokens = [f"{i} {token}" for i, token in enumerate(word)]
-    shown = table.assign(
-        query=[tokens[q] for q in table["query"]],
-        key=[tokens[k] for k in table["key"]],
-        name="L" + table["layer"].astype(str) + "H" + table["head"].astype(str),
+    words = [f"{i} {token}" for i, token in enumerate(tokens)]
+    rows = table[table["query"] == query].assign(key=lambda t: [words[key] for key in t["key"]])
+    most = _most(table, value)
+    return heat(
+        rows,
+        alt.X("key:N", sort=words, title=None).axis(labelOverlap=False, labelFontSize=12),
+        alt.Y("part:N", sort=None, title=None).axis(labelFontSize=12),
+        LOOKED,
+        alt.Color(f"{value}:Q", title=None).scale(domain=[-most, 0, most], scheme="redblue"),
+        framed=alt.FieldEqualPredicate(field="part", equal=chosen),
+        click="part",
+    ).properties(width=alt.Step(26), height=alt.Step(24))
+
+
+LOOKED = ["part", "key", *figures("attention", "moved")]
+
+
+def _most(table: pd.DataFrame, value: str) -> float:
+    """The largest value there may be: all attention; or of what moves, the largest there is."""
+    return 1.0 if value == "attention" else float(table[value].abs().max()) or 1.0
+
+
+def lines_chart(table: pd.DataFrame, tokens: Sequence[str], query: int, value: str) -> ChartType:
+    """The looks of one head: lines from the symbols that it reads, left, to those that it looks at,
+    right, the darker the more. The mouse on a symbol shows its lines above all others.
+
+    Args:
+        table, tokens, value: see ``looks_chart``.
+        query: the symbol whose lines are shown before the mouse is anywhere.
+    """
+    strength = table[value].abs() / _most(table, value)
+    rows = table.assign(shown=strength, faint=strength / 4)
+    names = pd.DataFrame({"query": range(len(tokens)), "token": list(tokens)})
+    here = alt.selection_point("here", fields=["query"], on="pointerover", value=query, empty=False)
+    y = alt.Y("query:Q", axis=None).scale(domain=[len(tokens) - 0.5, -0.5])
+    left, right = alt.value(LEFT), alt.value(RIGHT)
+    line = alt.Chart(rows).mark_rule(strokeWidth=3).encode(y, alt.Y2("key:Q"), x=left, x2=right)
+    color = alt.condition(f"datum.{value} < 0", alt.value(AGAINST), alt.value(FOR))
+    faint, strong = (
+        line.encode(alt.Opacity(f"{name}:Q", scale=None), color=color, tooltip=LOOKED)
+        for name in ("faint", "shown")
     )
-    size = max(90, 17 * len(tokens))
-    cells = heat(
-        shown,
-        alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
-        alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
-        ["name", "query", "key", *figures("attention")],
-        alt.Color("attention:Q").scale(domain=[0, 1], scheme="blues"),
-    )
-    cells = cells.properties(width=size, height=size)
-    return cells.facet(facet=alt.Facet("name:N", title=None), columns=4)
+    side = alt.Chart(names).encode(y, text="token:N")
+    ink = alt.condition(here, alt.value(1), alt.value(0.55))
+    read = side.mark_text(align="right", dx=-6, fontSize=14).encode(x=left, opacity=ink)
+    seen = side.mark_text(align="left", dx=6, fontSize=14).encode(x=right)
+    drawn = alt.layer(faint, strong.transform_filter(here), read.add_params(here), seen)
+    return drawn.properties(width=LEFT + RIGHT, height=24 * len(tokens))
+
+
+LEFT, RIGHT = 80, 220
+"""Pixels from the left at which the lines of a head begin and end."""

@@ -62,7 +62,7 @@ class Clamps:
 
 
 @dataclass(frozen=True)
-class Handles:
+class _Handles:
     """The latents by which a dictionary moves facts.
 
     Attributes:
@@ -141,13 +141,13 @@ class Clamped:
     clamps: Clamps
     codes: Float[Tensor, "case latent"]
 
-    def right(self, handles: Handles) -> Bool[Tensor, " case"]:
+    def right(self, handles: _Handles) -> Bool[Tensor, " case"]:
         """True for the cases in which the model follows the truth."""
         moves = handles.moves(self.dictionary, self.codes, self.clamps)
         answers = _answers_with(self.model, self.hook, self.clamps, moves)
         return (answers == self.clamps.after).all(dim=1)
 
-    def cause(self, handles: Handles) -> float:
+    def cause(self, handles: _Handles) -> float:
         """Does the model follow the truth when latents are clamped? ``balanced`` over the cases."""
         return balanced(self.right(handles), self.clamps.flips)
 
@@ -156,7 +156,7 @@ class Clamped:
         readers: Readers,
         codes: Float[Tensor, "n latent"],
         facts: Bool[Tensor, "n fact"],
-    ) -> Handles:
+    ) -> _Handles:
         """The latent of each fact that reads it best. Of several that read it equally well, it is
         the one with which most of these cases are right; no score may then be taken on them.
 
@@ -168,13 +168,13 @@ class Clamped:
         """
         levels = facts.float().T @ codes / facts.sum(dim=0)[:, None].clamp_min(1)
         ranked = readers.ranked[:, :CANDIDATES]
-        tried = torch.stack([self._per_fact(Handles(pick, levels)) for pick in ranked.T], dim=1)
+        tried = torch.stack([self._per_fact(_Handles(pick, levels)) for pick in ranked.T], dim=1)
         alike = readers.fits.gather(1, ranked)
         tried = tried.masked_fill(alike < alike[:, :1] - ALIKE, -1.0)
         chosen = ranked.gather(1, tried.argmax(dim=1, keepdim=True))[:, 0]
-        return Handles(chosen, levels)
+        return _Handles(chosen, levels)
 
-    def _per_fact(self, handles: Handles) -> Float[Tensor, " fact"]:
+    def _per_fact(self, handles: _Handles) -> Float[Tensor, " fact"]:
         """The share of right cases among those that move each fact."""
         right, count = self.right(handles).float(), len(handles.latents)
         sums = torch.zeros(2, count + 1)

@@ -318,21 +318,6 @@ def test_checkpoints_are_played(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     assert "Play" in [each.label for each in page.sidebar.button]  # it has ended
 
 
-def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
-    kept = Answers(run.path, "emergence").latest()
-    assert kept is not None
-    page = opened("emergence")
-    page.select_slider(key=f"step_of_{run.name}").set_value(0).run()
-    page.selectbox(key=f"followed_of_{run.language.name}").set_value("a-b").run()
-    healthy(page)
-    (by_length,) = drawn(page, "Share of words right by their length at step 0.")
-    rows = kept.table[(kept.table["step"] == 0) & kept.table["length"].notna()]
-    assert sorted(by_length["value"]) == pytest.approx(sorted(rows["value"]))
-    points, *_ = drawn(page, "Activations at ")
-    assert len(points) > 4
-    assert kept.sentence in said(page)
-
-
 @EVERY_KIND
 @pytest.mark.slow
 def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
@@ -370,15 +355,17 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
 def test_heads_look_at_the_typed_word(run: Run) -> None:
     if not has_heads(run):
         return
-    page = opened("heads")
+    page = opened("try")
     healthy(page.text_input[0].set_value("a b").run())
-    (table,) = drawn(page, "Attention of every head")
-    assert list(dict.fromkeys(table["query"])) == ["0 <bos>", "1 a", "2 b"]
-    sums = table.groupby(["name", "query"])["attention"].sum()
-    assert len(sums) == 2 * 2 * 3
-    assert sums.tolist() == pytest.approx([1] * 12)
-    page.text_input[0].set_value("a " * 41).run()
-    assert "attention is drawn for up to 40" in page.error[0].value
+    for query, read in enumerate(("0 <bos>", "1 a", "2 b")):
+        healthy(page.segmented_control[0].set_value(read).run())
+        every, lines, _ = drawn(page, "Where it looks")
+        assert set(every["query"]) == {query}
+        assert len(lines) == len(lines.drop_duplicates(["query", "key"]))
+        sums = every.groupby("part")["attention"].sum()
+        assert sums.tolist() == pytest.approx([1] * 4)
+    healthy(page.text_input[0].set_value("a " * 41).run())
+    assert not page.segmented_control
 
 
 @pytest.mark.slow
@@ -673,7 +660,6 @@ def test_a_page_shows_another_checkpoint(own: Run) -> None:
     ("name", "key", "value"),
     [
         ("probing", "site_of_{run}_a-b", "embed"),
-        ("emergence", "followed_in_{run}", "embed"),
         ("interventions", "do_to_a-b", "add k to it"),
     ],
 )

@@ -25,11 +25,11 @@ from analyses.charts.theme import by_model, figures
 from analyses.claims import Claim, measured
 from analyses.options.parts import Looks as Options
 from analyses.words import ANALYSIS_SEED
-from interp.heads.attention import attention
+from interp.heads.attention import attention, patterns
 from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
 from models.errors import UserError
-from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
+from models.languages import END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
 from models.runs.run import Run
 
 DRAWN = 2000
@@ -161,7 +161,17 @@ def _said(
 ) -> Float[np.ndarray, "word d_vocab"]:
     """The log-probabilities of the next token at each place, if some heads cannot look."""
     rows, at = torch.arange(len(places.at)), torch.as_tensor(places.at)
-    keys = torch.as_tensor(places.keys)
+    hooks = _blindly(at, torch.as_tensor(places.keys), blind)
+    logits = model.run_with_hooks(torch.as_tensor(places.words.tokens), fwd_hooks=hooks)[rows, at]
+    return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
+
+
+def _blindly(
+    at: Int[Tensor, " word"], keys: Bool[Tensor, "word pos"], blind: Sequence[tuple[int, int]]
+) -> list[tuple[str | Callable[..., Any], Callable[..., Any]]]:
+    """Hooks with which some heads cannot look at some keys from a place: what they see of others
+    grows in proportion."""
+    rows = torch.arange(len(at))
 
     def hide(pattern: Tensor, hook: object, heads: list[int]) -> Tensor:
         pattern = pattern.clone()
@@ -170,15 +180,30 @@ def _said(
             pattern[rows, head, at] = kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-12)
         return pattern
 
-    hooks: list[tuple[str | Callable[..., Any], Callable[..., Any]]] = [
-        (
-            f"blocks.{layer}.attn.hook_pattern",
-            partial(hide, heads=[head for other, head in blind if other == layer]),
-        )
-        for layer in sorted({layer for layer, _ in blind})
-    ]
-    logits = model.run_with_hooks(torch.as_tensor(places.words.tokens), fwd_hooks=hooks)[rows, at]
-    return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
+    heads = {layer: [head for other, head in blind if other == layer] for layer, _ in blind}
+    return [(f"blocks.{n}.attn.hook_pattern", partial(hide, heads=heads[n])) for n in heads]
+
+
+@torch.no_grad()
+def on_word(model: LanguageModel, word: Word) -> pd.DataFrame:
+    """Where every head looks on a word, and what hangs on each look.
+
+    Returns:
+        One row per head, symbol that is read, and key that it may look at: layer, head, part,
+        query, key (positions; BOS is 0), attention (0 to 1), moved (what END's logit, where the
+        verdict is read, loses if this head cannot look there from this symbol: above 0 the look
+        speaks for the word).
+    """
+    tokens = torch.as_tensor(model.vocabulary.words([word]).tokens)
+    at_end = model.verdict_positions(torch.tensor([len(word)]))
+    before, tables = model(tokens)[0, at_end, END_ID], []
+    for head, table in patterns(model, tokens).groupby(["layer", "head"]):
+        at, keys = torch.tensor(table[["query", "key"]].to_numpy().T)
+        hooks = _blindly(at, torch.nn.functional.one_hot(keys, tokens.shape[1]).bool(), [head])
+        logits = model.run_with_hooks(tokens.expand(len(at), -1), fwd_hooks=hooks)
+        moved = (before - logits[:, at_end, END_ID].flatten()).numpy()
+        tables.append(table.assign(part="L{}H{}".format(*head), moved=moved))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _decides(run: Run, places: _Places) -> float:

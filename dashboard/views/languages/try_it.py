@@ -17,6 +17,7 @@ from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture, reading, says
 from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, suggested, truth_of, word_input, word_key
+from dashboard.views.look_inside import looks
 from models.languages import BORDER, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
@@ -42,6 +43,7 @@ def show() -> None:
     needed = run.objective.needed(word)
     accepted = bool(needed) and bool(allowed.loc[needed].all())
     _verdict(run, word, accepted)
+    looks.show(run, word)
     if table.empty:
         st.caption(
             f"The model speaks of targets alone: type a source, the border {code(BORDER)} ..."

@@ -6,17 +6,31 @@ from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
-import torch
 
 from analyses.answers import Answer
-from analyses.charts.heads import chart, grid, pattern_chart
+from analyses.charts.heads import chart, grid
 from analyses.questions.parts import head as one_head
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chooses, explain_errors, judged, picture, reading, says, seeds_of
+from dashboard.drawing import (
+    chooses,
+    explain_errors,
+    judged,
+    link_to,
+    picture,
+    reading,
+    says,
+    seeds_of,
+)
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, model_of, once, short_word
-from interp.heads.attention import patterns
+from dashboard.selection import (
+    current_run,
+    head_key,
+    kept_or_computed,
+    model_of,
+    of_model,
+    short_word,
+)
 from interp.heads.needed import NEEDED
 from interp.heads.qk_and_ov import has_rotary_positions
 from models.languages import Word
@@ -33,7 +47,7 @@ def show() -> None:
     # This comes before the grid, because the grid frames the head that a link or a key chose.
     parts = _parts(run)
     first = parts.index(result.findings["most"]) if result is not None else 0
-    part = controls.selectbox("Head", parts, first, key=_key(run))
+    part = controls.selectbox("Head", parts, first, key=head_key(run))
     if result is not None:
         _glance(run, result.table, part)
     st.header(f"{text(part)} on a word", divider="gray")
@@ -67,11 +81,6 @@ def _parts(run: Run) -> list[str]:
     return [f"L{layer}H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)]
 
 
-def _key(run: Run) -> str:
-    """The key of the chosen head: one for each model size, since other runs may have fewer."""
-    return f"head_of_{run.config.model.n_layers}x{run.config.model.n_heads}"
-
-
 def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     """The grid of heads, coloured by a measure; a click chooses a head."""
     kinds: dict[str, list[str]] = {}
@@ -85,7 +94,7 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     with st.container(horizontal=True, gap="medium"):
         words = f"{measure} of every head: layers down, heads across. The model is"
         figure = grid(table, measure, "trained", part)
-        picture(figure, f"{words} trained.", **chooses(_key(run), "part", f"grid_{part}"))
+        picture(figure, f"{words} trained.", **chooses(head_key(run), "part", f"grid_{part}"))
         picture(grid(table, measure, "untrained", part), f"{words} untrained.")
     st.caption(f"{says(f'heads: {kind}')} Click a head to look inside.")
 
@@ -99,36 +108,12 @@ VARIANTS = {
 
 
 def _one_head(run: Run, word: Word, part: str) -> None:
-    """A head's pattern, types, ablation and circuits."""
+    """A head's ablation and circuits."""
     layer, head = (int(number) for number in part[1:].split("H"))
-    vocabulary = run.language.vocabulary
-    ids = vocabulary.words([word]).tokens
-    with model_of(run) as model:
-        assert isinstance(model, HookedTransformer)
-        seen = patterns(model, torch.as_tensor(ids))
-    types, verdicts = _on_word(run, word)
-
-    def of_head(table: pd.DataFrame) -> pd.DataFrame:
-        return table[(table["layer"] == layer) & (table["head"] == head)]
-
-    with st.container(horizontal=True, gap="medium"):
-        with st.container(width="content"):
-            st.markdown("**Where it looks**")
-            pattern = pattern_chart(of_head(seen), vocabulary.decode(ids[0].tolist()))
-            picture(pattern, f"Attention of {part}: query down, key across.")
-        with st.container(width="content"):
-            st.markdown("**What kind of head it is**, on this word")
-            picture(one_head.types_chart(of_head(types)), f"The types of {part} on the word.")
-        with st.container(width=290):
-            _verdicts(of_head(verdicts))
-    findings = {"run": run.name, "word": list(word), "head": part}
-    downloads(f"pattern-{part}", Answer(of_head(seen), "", findings), lambda: pattern)
-    _circuits(run, part, layer, head, findings)
-    st.markdown("**Attention of all heads on the word**")
-    picture(
-        pattern_chart(seen, vocabulary.decode(ids[0].tolist())),
-        "Attention of every head: query down, key across.",
-    )
+    with st.container(width=290):
+        _verdicts(_without(run, word).query("layer == @layer and head == @head"))
+    link_to("try", "Where it looks on this word, and what hangs on that")
+    _circuits(run, part, layer, head, {"run": run.name, "head": part})
 
 
 CIRCUITS = {
@@ -158,39 +143,16 @@ def _circuits(run: Run, part: str, layer: int, head: int, findings: Mapping[str,
     downloads(f"circuits-{part}", Answer(circuits, "", dict(findings)), lambda: figure)
 
 
-@once(show_spinner=False)
-def _on_word(run: Run, word: Word) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Types and verdicts of all heads, once for all tabs."""
-    with model_of(run) as model:
-        both = (("trained", model), ("untrained", run.untrained()))
-        types = one_head.types_on(both, run.language.vocabulary, word)
-        return types, one_head.verdicts_without(model, run, word)
+_without = of_model(one_head.verdicts_without)
 
 
 def _verdicts(table: pd.DataFrame) -> None:
     """The verdict with the head and without it."""
     st.markdown("**The verdict without this head**")
-    before = float(table["before"].iloc[0])
-    rows = [("as it is", before, _said(before > 0))]
-    for row in table.itertuples():
-        if not row.draws:
-            verdict = "no word is as long"
-        elif row.draws > 1:
-            verdict = f"{_said(2 * row.accepted > row.draws)}, {row.accepted}/{row.draws}"
-        else:
-            verdict = _said(row.accepted > 0)
-        rows.append((METHODS[row.method], float(row.after), verdict))
+    logits = {"as it is": table["before"].iloc[0], **table.set_index("method")["after"]}
+    rows = [(z, logit, "in" if logit > 0 else "not in") for z, logit in logits.items()]
     st.dataframe(
         pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"]),
         hide_index=True,
         column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
     )
-    if (table["draws"] > 1).any():
-        st.caption(says("heads: draws"))
-
-
-METHODS = {"mean": "mean", "zero": "zero", "resample": "another word's"}
-
-
-def _said(accepted: bool) -> str:
-    return "in" if accepted else "not in"
