@@ -16,6 +16,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from dashboard.drawing import LINKS
 from dashboard.pages import pages
+from dashboard.selection import linked_run
 from interp.explanations.games import Game
 from interp.explanations.lime_and_shap import permutation_shap
 
@@ -50,6 +51,9 @@ st.html(
     [data-testid=stMainBlockContainer] {padding-left: 2rem; padding-right: 2rem}
 }
 [data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
+@media (max-width: 640px) {
+    .st-key-bar > div {max-width: calc(50% - 0.5rem)}
+}
 .stMarkdownColoredBackground {
     background-color: #ffc24d !important;
     color: #1a1a1a !important;
@@ -76,9 +80,17 @@ new MutationObserver(reach).observe(document.body, {childList: true, subtree: tr
 
 groups: dict[str, list[StreamlitPage]] = {}
 links: dict[str, StreamlitPage] = {}
+run = linked_run()
 for address, page in pages().items():
-    icon = f":material/{page.icon}:"
-    drawn = st.Page(page.draw, title=page.title, icon=icon, url_path=address, default=not links)
+    # What this run cannot be asked is not in the list; a link to it still says why.
+    drawn = st.Page(
+        page.draw,
+        title=page.title,
+        icon=f":material/{page.icon}:",
+        url_path=address,
+        default=not links,
+        visibility="visible" if page.applies(run) else "hidden",
+    )
     links[address] = drawn
     groups.setdefault(page.group, []).append(drawn)
 st.session_state[LINKS] = links

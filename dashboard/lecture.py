@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.drawing import LECTURE
 
@@ -23,23 +24,22 @@ window.walks ??= document.addEventListener("keydown", (event) => {
 </script>"""
 
 
-def choose() -> None:
-    """The switch in the sidebar, which is part of the link; and what it does."""
+def choose(bar: DeltaGenerator) -> None:
+    """The switch in the bar above the page, which is part of the link; and what it does."""
     if st.query_params.get(LECTURE):
         st.session_state[LECTURE] = True
     if not st.session_state.get(LECTURE):
-        with st.sidebar:
-            st.button(
-                "Lecture",
-                icon=":material/co_present:",
-                on_click=_switch,
-                args=(True,),
-                help="Larger type, and no list of pages. The arrow keys go to the next and the "
-                "last stop of a tour.",
-            )
+        bar.button(
+            "Lecture",
+            icon=":material/co_present:",
+            on_click=_switch,
+            args=(True,),
+            help="Larger type, and no list of pages. The arrow keys go to the next and the last "
+            "stop of a tour.",
+        )
         return
     st.html(LOOKS, unsafe_allow_javascript=True)
-    st.button(
+    bar.button(
         "End the lecture",
         key="end-lecture",
         on_click=_switch,

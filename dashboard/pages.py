@@ -18,12 +18,11 @@ from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
 from dashboard.selection import (
-    SEEN_AT,
     choose_run,
-    choose_steps,
     current_run,
     has_model,
     has_second,
+    linked_run,
     play_on,
     runs_folder,
 )
@@ -55,7 +54,7 @@ class Page:
     """A page.
 
     Attributes:
-        group: its heading in the sidebar.
+        group: the door that it is behind, a heading in the sidebar.
         title: its name there.
         icon: the name of one of Material's icons.
         show: draws what is its own.
@@ -66,6 +65,7 @@ class Page:
         asks: its question, below the headline.
         about: the question that it is about, in place of ``asks`` and ``requires``.
         requires: the needs that a run must meet.
+        instead: or these, in place of those.
     """
 
     group: str
@@ -79,23 +79,31 @@ class Page:
     asks: str = ""
     about: str = ""
     requires: tuple[Need, ...] = ()
+    instead: tuple[Need, ...] = ()
+
+    def lacks(self, run: Run) -> str | None:
+        """Why there is nothing to be seen of a run; None where there is."""
+        needs = answers.question(self.about).needs if self.about else self.requires
+        return None if self.instead and not lack(run, self.instead) else lack(run, needs)
+
+    def applies(self, run: Run | None) -> bool:
+        """Is there something to be seen, of this run or without one?"""
+        return run is None or self.needs != "model" or not self.lacks(run)
 
     def draw(self) -> None:
-        """Draws the page beside the choice of the run. What is missing or fails is one line."""
-        lecture.choose()
+        """Draws the page below the choice of the run. What is missing or fails is one line."""
+        bar = st.container(horizontal=True, vertical_alignment="bottom", key="bar")
         with explain_errors():
             tour.stop(next((name for name, page in OWN.items() if page is self), None))
+            steps = self.needs == "model" and self.one_step
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
-            if find_runs(runs_folder()):
-                choose_run()
-            elif self.needs != "nothing":
+            if there := find_runs(runs_folder()):
+                choose_run(bar, steps)
+            lecture.choose(bar)
+            if not there and self.needs != "nothing":
                 st.info(f"There is no run in {text(runs_folder())} yet.")
                 link_to("train", "Train a network")
                 return
-            st.session_state.pop(SEEN_AT, None)
-            steps = self.needs == "model" and self.one_step
-            if steps:
-                choose_steps()
             if self.needs != "nothing" and has_second():
                 self.show_both()
             else:
@@ -113,8 +121,7 @@ class Page:
         spec = answers.question(self.about) if self.about else None
         if asks := spec.asks if spec else self.asks:
             st.markdown(f"**{text(asks)}**")
-        needs = spec.needs if spec else self.requires
-        if needs and (reason := lack(current_run(), needs)):
+        if self.needs == "model" and (reason := self.lacks(current_run())):
             st.info(text(reason))
         else:
             self.show()
@@ -142,17 +149,18 @@ class Page:
 
     def lead_on(self) -> None:
         """Links to what comes next, each with its question."""
-        if not self.then:
+        run = linked_run() if self.then else None
+        if not (then := [address for address in self.then if OWN[address].applies(run)]):
             return
         st.header("What next?", divider="gray")
-        for address in self.then:
+        for address in then:
             link_to(address, OWN[address].title)
             if about := BUILT_IN.get(SHOWN.get(address, address)):
                 st.caption(text(about.asks))
 
 
-START, TRAINING, INSIDE = "Start", "Languages and training", "Look inside"
-EXPLAIN, DISCOVER, COMPARE, MORE = "Explain", "Discover", "Compare", "More questions"
+START, TRAIN, NETWORK, LINE = "Start", "Train", "This network", "This line"
+PARTS, READ, COMPARE, MORE = "Parts", "Readable and used", "Compare", "More questions"
 
 OWN = {
     "story": Page(
@@ -168,118 +176,120 @@ OWN = {
         asks="What does this word mean?",
     ),
     "train": Page(
-        *(TRAINING, "Train", "model_training", train.show),
+        *(TRAIN, "Train", "model_training", train.show),
         needs="nothing",
         asks="Can a network learn this language?",
     ),
-    "work": Page(TRAINING, "Work", "pending_actions", work.show, needs="nothing"),
-    "runs": Page(
-        *(TRAINING, "Runs", "list", runs.show), needs="run", then=("try", "heads"), headline=""
-    ),
-    "try": Page(
-        *(TRAINING, "This line", "edit", try_it.show),
-        then=("explanations", "patching", "heads"),
-        asks="Does the model take this line as part of the language, where does each head look in "
-        "it, and what hangs on that?",
-    ),
-    "generate": Page(
-        *(TRAINING, "Generate", "auto_awesome", generate.show),
-        then=("try", "discovery"),
-        asks="Which words does the model make by itself, and are they in the language?",
-        requires=("next symbols", "causal"),
+    "discover": Page(
+        *(TRAIN, "From lines to a rule", "lightbulb", from_lines.show),
+        needs="nothing",
+        asks="Two groups of lines: which rule sets them apart?",
     ),
     "tokens": Page(
-        *(TRAINING, "Tokens", "content_cut", tokens.show),
+        *(TRAIN, "Tokens", "content_cut", tokens.show),
         needs="nothing",
         then=("train", "vectors"),
         asks="How are words cut into tokens, and do merges of byte pairs find the words?",
     ),
-    "model": Page(
-        *(INSIDE, "Model", "account_tree", model.show),
-        then=("heads",),
-        asks="What is the model made of, what does it do with a word, and what does that cost?",
+    "work": Page(TRAIN, "Work", "pending_actions", work.show, needs="nothing"),
+    "runs": Page(
+        *(NETWORK, "Runs", "list", runs.show), needs="run", then=("try", "heads"), headline=""
     ),
-    "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits"), about="heads"),
+    "discovery": Page(
+        *(NETWORK, "Discovery", "explore", rule_of_run.show),
+        then=("discover", "explanations"),
+        about="discovery",
+    ),
+    "emergence": Page(
+        *(NETWORK, "Over time", "timeline", partial(question.show, "emergence")),
+        one_step=False,
+        then=("probing",),
+        about="emergence",
+    ),
+    "generate": Page(
+        *(NETWORK, "Generate", "auto_awesome", generate.show),
+        then=("try", "discovery"),
+        asks="Which words does the model make by itself, and are they in the language?",
+        requires=("next symbols", "causal"),
+    ),
+    "influence": Page(
+        *(NETWORK, "Training lines", "history_edu", training_lines.show),
+        then=("explanations",),
+        about="influence",
+    ),
+    "try": Page(
+        *(LINE, "This line", "edit", try_it.show),
+        then=("explanations", "patching", "heads"),
+        asks="Does the model take this line as part of the language, where does each head look in "
+        "it, and what hangs on that?",
+    ),
+    "explanations": Page(
+        *(LINE, "Explanations", "balance", explanations.show),
+        then=("leaderboard", "influence", "heads"),
+        headline="Which symbols decide?",
+        about="explanations",
+    ),
     "patching": Page(
-        *(INSIDE, "Patching", "healing", patching.show),
+        *(LINE, "Patching", "healing", patching.show),
         then=("circuits", "interventions"),
         headline="Activation patching",
         about="patching",
     ),
+    "model": Page(
+        *(PARTS, "Model", "account_tree", model.show),
+        then=("heads",),
+        asks="What is the model made of, what does it do with a word, and what does that cost?",
+    ),
+    "heads": Page(PARTS, "Heads", "hub", heads.show, then=("patching", "circuits"), about="heads"),
     "circuits": Page(
-        *(INSIDE, "Circuits", "schema", circuits.show),
+        *(PARTS, "Circuits", "schema", circuits.show),
         then=("patching", "discovery"),
         about="circuits",
     ),
     "break": Page(
-        *(INSIDE, "Break it", "broken_image", break_it.show),
+        *(PARTS, "Break it", "broken_image", break_it.show),
         then=("interventions", "circuits"),
         asks="Which parts can be taken away, and what goes wrong without them?",
         requires=("heads", "verdict"),
     ),
     "probing": Page(
-        *(INSIDE, "Probing", "sensors", probing.show),
+        *(READ, "Probing", "sensors", probing.show),
         then=("interventions", "emergence"),
         about="probing",
     ),
+    "interventions": Page(
+        *(READ, "Erase and steer", "tune", interventions.show),
+        then=("circuits", "discovery"),
+        about="interventions",
+    ),
     "dictionaries": Page(
-        *(INSIDE, "Dictionaries", "dictionary", dictionaries.show),
+        *(READ, "Dictionaries", "dictionary", dictionaries.show),
         then=("model", "probing", "interventions"),
         about="dictionary",
     ),
-    "alignment": Page(
-        *(INSIDE, "Alignment", "compare_arrows", pairs.show),
-        then=("heads", "generate"),
-        asks=BUILT_IN["alignment"].asks,
-    ),
     "syntax": Page(
-        *(INSIDE, "Syntax", "device_hub", syntax.show),
+        *(READ, "Syntax", "device_hub", syntax.show),
         then=("probing", "vectors"),
         asks="Is the tree of a word in the activations, and how deep may it be?",
         requires=("trees",),
     ),
     "vectors": Page(
-        *(INSIDE, "Vectors", "scatter_plot", vectors.show),
+        *(READ, "Vectors", "scatter_plot", vectors.show),
         then=("syntax", "generate"),
-        asks="Do vectors of words know which words are alike, and does a - b + c work?",
+        asks="Which words are alike by their vectors? What does one vector hold of a line?",
     ),
-    "emergence": Page(
-        *(INSIDE, "Over time", "timeline", partial(question.show, "emergence")),
-        one_step=False,
-        then=("probing",),
-        about="emergence",
-    ),
-    "interventions": Page(
-        *(INSIDE, "Erase and steer", "tune", interventions.show),
-        then=("circuits", "discovery"),
-        about="interventions",
-    ),
-    "explanations": Page(
-        *(EXPLAIN, "Explanations", "balance", explanations.show),
-        then=("leaderboard", "influence", "heads"),
-        headline="Which symbols decide?",
-        about="explanations",
-    ),
-    "influence": Page(
-        *(EXPLAIN, "Training lines", "history_edu", training_lines.show),
-        then=("explanations",),
-        asks=BUILT_IN["influence"].asks,
+    "alignment": Page(
+        *(READ, "Alignment", "compare_arrows", pairs.show),
+        then=("heads", "generate"),
+        asks=BUILT_IN["alignment"].asks,
+        requires=("alignment",),
+        instead=("prompts",),
     ),
     "leaderboard": Page(
-        *(EXPLAIN, "Leaderboard", "trophy", leaderboard.show),
+        *(COMPARE, "Leaderboard", "trophy", leaderboard.show),
         needs="nothing",
         then=("explanations",),
         asks=BUILT_IN["leaderboard"].asks,
-    ),
-    "discovery": Page(
-        *(DISCOVER, "Discovery", "explore", rule_of_run.show),
-        then=("discover", "explanations"),
-        about="discovery",
-    ),
-    "discover": Page(
-        *(DISCOVER, "From lines to a rule", "lightbulb", from_lines.show),
-        needs="nothing",
-        asks="Two groups of lines: which rule sets them apart?",
     ),
     "sweeps": Page(
         *(COMPARE, "Sweeps", "grid_view", sweeps.show),
@@ -298,7 +308,7 @@ OWN = {
         asks=study.QUESTION,
     ),
 }
-"""The pages of this package by address. The dashboard opens with the first."""
+"""The pages of this package by address, door by door. The dashboard opens with the first."""
 
 SHOWN = {"runs": "accuracy", "break": "ablation", "dictionaries": "dictionary"}
 """Questions that are shown on a page with another address: the question by that address."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from analyses.answer_files import Kept
 from analyses.answers import (
@@ -46,46 +47,74 @@ def runs_folder() -> Path:
     return Path(sys.argv[1] if len(sys.argv) > 1 else "runs")
 
 
-def choose_run() -> None:
-    """The run selector in the sidebar; the choice is part of the page's link."""
+def choose_run(bar: DeltaGenerator, steps: bool) -> None:
+    """The choice of the run, and of one beside it, in the bar above the page; it is part of the
+    page's link.
+
+    Args:
+        steps: a checkpoint of each is chosen, too.
+    """
+    st.session_state.pop(SEEN_AT, None)
     names = [path.name for path in find_runs(runs_folder())]
     if (linked := st.query_params.get("run")) is not None and linked not in names:
         st.session_state[UNKNOWN] = linked
-    with st.sidebar:
-        st.selectbox(
-            "Run",
-            names,
-            names.index(most_telling(names)),
-            key="run",
-            bind="query-params",
-            on_change=lambda: st.session_state.pop(UNKNOWN, None),
-        )
-        with suppress(UserError):  # the pages that need the run say what is wrong with it
-            run = current_run()
-            st.caption(
-                text(
-                    f"{run.language.name}, {run.language.chomsky}; {_shape_of(run)}; "
-                    f"recipe {run.config.recipe}; seed {run.config.seed}"
-                )
-            )
-
-        others = [NO_OTHER, *names]
-        if (linked := st.query_params.get("with")) is not None and linked not in names:
-            st.warning(f"There is no run named {text(linked)} to be set beside this one.")
-        st.selectbox(
-            "Beside it",
-            others,
-            key="with",
-            bind="query-params",
-            help="A second run on the same pages, with the same choices. The same run can be "
-            "chosen, and then seen at another checkpoint.",
-        )
-
+    chosen = bar.selectbox(
+        "Network",
+        names,
+        names.index(most_telling(names)),
+        key="run",
+        bind="query-params",
+        on_change=lambda: st.session_state.pop(UNKNOWN, None),
+        width=WIDTH,
+    )
+    others = [NO_OTHER, *names]
+    if (linked := st.query_params.get("with")) is not None and linked not in names:
+        st.warning(f"There is no run named {text(linked)} to be set beside this one.")
+    bar.selectbox(
+        "Compare with",
+        others,
+        key="with",
+        bind="query-params",
+        help="A second run on the same pages, with the same choices. The same run can be "
+        "chosen, and then seen at another checkpoint.",
+        width=WIDTH,
+    )
     if UNKNOWN in st.session_state:
         st.warning(
             f"There is no run named {text(st.session_state[UNKNOWN])} in {text(runs_folder())}. "
-            f"Shown is {text(st.session_state['run'])}."
+            f"Shown is {text(chosen)}."
         )
+    if steps:
+        with bar:
+            seen = {False: _step("Checkpoint", "run", "step_of_")}
+            if has_second():
+                seen[True] = _step("Checkpoint of the other", "with", "other_step_of_")
+        st.session_state[SEEN_AT] = seen
+    with suppress(UserError):  # the pages that need the run say what is wrong with it
+        run = current_run()
+        at = "" if run.seen_at is None else f"; seen as it was at step {run.seen_at:d}"
+        st.caption(
+            text(
+                f"{run.language.name}, {run.language.chomsky}; {_shape_of(run)}; "
+                f"recipe {run.config.recipe}; seed {run.config.seed}{at}"
+            )
+        )
+
+
+WIDTH = 230
+"""The width of a choice in the bar, in pixels."""
+
+
+def linked_run() -> Run | None:
+    """The run that a page will show, before its choice is drawn; None where there is none, or a
+    damaged one."""
+    names = [path.name for path in find_runs(runs_folder())]
+    linked = st.session_state.get("run") or st.query_params.get("run")
+    with suppress(UserError):
+        for name in [linked] if linked in names else names and [most_telling(names)]:
+            run = Run(runs_folder() / name)
+            return run if run.language and run.objective else None  # both can be read
+    return None
 
 
 NO_OTHER = "nothing"
@@ -130,14 +159,6 @@ def current_run() -> Run:
     return Run(runs_folder() / name, st.session_state.get(SEEN_AT, {}).get(controls.is_second()))
 
 
-def choose_steps() -> None:
-    """The choice of a checkpoint in the sidebar, for each run that is shown; it is part of the
-    page's link."""
-    st.session_state[SEEN_AT] = {False: _step("Checkpoint", "run", "step_of_")}
-    if has_second():
-        st.session_state[SEEN_AT][True] = _step("Checkpoint beside it", "with", "other_step_of_")
-
-
 def _step(label: str, which: str, key: str) -> int | None:
     """The chosen step of a run; None where its last checkpoint is looked at."""
     run = Run(runs_folder() / st.session_state[which])
@@ -147,29 +168,26 @@ def _step(label: str, which: str, key: str) -> int | None:
     key += run.name  # each run has its own, because runs differ in steps
     if st.session_state.get(PLAYED, (None,))[0] == key:
         st.session_state[key] = st.session_state[PLAYED][1]
-    with st.sidebar:
-        step = controls.select_slider(
-            label,
-            steps,
-            steps[-1],
-            key=key,
-            help="The training step whose weights are looked at. Step 0 is the untrained network.",
+    step = controls.select_slider(
+        label,
+        steps,
+        steps[-1],
+        key=key,
+        help="The training step whose weights are looked at. Step 0 is the untrained network.",
+        width=WIDTH,
+    )
+    if st.session_state.get(PLAYED, (None,))[0] == key:
+        st.button("Stop", key=f"stop {key}", on_click=st.session_state.pop, args=(PLAYED,))
+    else:
+        st.button(
+            "Play",
+            key=f"play {key}",
+            icon=":material/play_arrow:",
+            on_click=st.session_state.__setitem__,
+            args=(PLAYED, (key, steps[0], steps)),
+            help="Shows this page at every checkpoint, one after the other.",
         )
-        if st.session_state.get(PLAYED, (None,))[0] == key:
-            st.button("Stop", key=f"stop {key}", on_click=st.session_state.pop, args=(PLAYED,))
-        else:
-            st.button(
-                "Play",
-                key=f"play {key}",
-                icon=":material/play_arrow:",
-                on_click=st.session_state.__setitem__,
-                args=(PLAYED, (key, steps[0], steps)),
-                help="Shows this page at every checkpoint, one after the other.",
-            )
-        if step == steps[-1]:
-            return None
-        st.caption(f"The network is seen as it was at step {step:d} of {steps[-1]:d}.")
-    return step
+    return None if step == steps[-1] else step
 
 
 def play_on() -> None:

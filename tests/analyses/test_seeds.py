@@ -714,7 +714,7 @@ from dashboard.pages import pages
 from dashboard.drawing import explain_errors
 from dashboard.selection import choose_run
 with explain_errors():
-    choose_run()
+    choose_run(st.container(), steps=False)
     pages()["{page}"].show()
 """
 

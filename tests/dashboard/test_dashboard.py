@@ -58,6 +58,34 @@ def test_every_page_opens(page: Page, address: str) -> None:
     assert crashed == []
 
 
+def test_which_head_looks_at_a_word_takes_two_clicks(page: Page, address: str) -> None:
+    """And whether that matters: beside it stands what hangs on the look."""
+    opened(page, address)
+    sidebar = page.locator("[data-testid=stSidebar]")
+    sidebar.get_by_role("link", name="This line", exact=True).click()
+    page.get_by_role("radio", name="4 leeuw", exact=True).click()
+    expect(
+        page.get_by_text("While it reads 4 leeuw, most attention has the look of")
+    ).to_be_visible()
+    told = page.get_by_text("While it reads 4 leeuw").inner_text()
+    assert "without it END's logit, above 0 in the language, would be" in told
+    assert page.locator("[data-testid=stVegaLiteChart]").count() >= 4
+
+
+def test_only_what_a_run_can_be_asked_is_in_the_list(page: Page, address: str) -> None:
+    """A link to what it cannot be asked says why."""
+    sidebar = page.locator("[data-testid=stSidebar]")
+    for run, there, gone in (
+        ("dieren-s0", "Heads", "Generate"),
+        ("an-s0", "Generate", "Syntax"),
+    ):
+        opened(page, f"{address}/runs?run={run}")
+        expect(sidebar.get_by_role("link", name=there, exact=True)).to_be_visible()
+        expect(sidebar.get_by_role("link", name=gone, exact=True)).to_have_count(0)
+    opened(page, f"{address}/generate?run=dieren-s0")
+    expect(page.get_by_text("was taught verdicts alone, and knows no next symbol")).to_be_visible()
+
+
 def test_a_typed_word_is_judged_and_linked(page: Page, browser: Browser, address: str) -> None:
     opened(page, f"{address}/try?run=anbn-counting-s0")
     box = page.get_by_role("textbox", name="Word")
@@ -83,7 +111,7 @@ def test_an_unknown_symbol_is_one_readable_line(page: Page, address: str) -> Non
 def test_another_run_has_its_own_word(page: Page, address: str) -> None:
     opened(page, f"{address}/try?run=anbn-counting-s0&word_anbn=a+a+b+b+b")
     expect(page.get_by_text("not in the language")).to_be_visible()
-    choose(page, "Run", "dieren-s0")
+    choose(page, "Network", "dieren-s0")
     expect(page.get_by_text("This run was taught verdicts alone")).to_be_visible()
     assert page.locator("[data-testid=stAlertContentError]").count() == 0
     assert page.get_by_role("textbox", name="Word").input_value().startswith("leeuw olifant")

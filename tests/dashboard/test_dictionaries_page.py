@@ -119,7 +119,7 @@ def test_what_was_never_asked_is_trained_at_a_click(
     offered = healthy(first.selectbox(key="dictionary_active_majority").set_value(2).run())
     assert "have not been trained for majority yet" in said(offered)
     assert not offered.dataframe
-    shown = computed(offered.button[0].click())
+    shown = computed(offered.button[-1].click())
     assert asked == [Dictionary(active=2)]
     assert shown.dataframe[0].value["kind"].tolist()[:2] == ["topk", "batchtopk"]
     frame = shown.dataframe[-1].value

@@ -234,12 +234,23 @@ def test_the_looks_of_a_line_are_shown(run: Run, monkeypatch: pytest.MonkeyPatch
     table = on_word(run.model(), WORD)
     rows = table[table["query"] == 2]
     most = rows[rows["part"] == "L1H2"].nlargest(1, "attention").iloc[0]
-    told = f"While it reads a, L1H2 looks most at {('<bos>', *WORD)[most['key']]}: "
-    assert told + f"{most['attention']:.0%} of its attention." in said(page)
+    names = ("0 <bos>", "1 a", "2 a", "3 b", "4 b")
+    strongest = table.loc[table["moved"].abs().idxmax()]
+    floor = on_word(run.untrained(), WORD)["moved"].abs().max()
+    for look, words in (
+        (strongest, "Most hangs on the look of {0} from {2} at {1} ({3}): {4}"),
+        (most, "While it reads {2}, most attention has the look of {0} from {2} at {1} ({3}): {4}"),
+    ):
+        key, query = (names[look[side]] for side in ("key", "query"))
+        change = f"{abs(look['moved']):.2f} {'lower' if look['moved'] > 0 else 'higher'}"
+        lost = f"without it END's logit, above 0 in the language, would be {change}."
+        share = f"{look['attention']:.0%} of its attention"
+        assert words.format(look["part"], key, query, share, lost) in said(page)
+    assert f"changes it by more than {floor:.2f}." in said(page)
     for title, value in (("Where it looks", "attention"), ("What hangs on it", "moved")):
         every, lines, names = drawn(page, title)
         assert every[value].tolist() == pytest.approx(rows[value].tolist())
         assert lines[value].tolist() == pytest.approx(table.query("part == 'L1H2'")[value].tolist())
         assert names["token"].tolist() == ["<bos>", *WORD]
     page = healthy(page.segmented_control(key="reads_anbn").set_value("0 <bos>").run())
-    assert "While it reads <bos>, L1H2 looks most at " in said(page)
+    assert "While it reads 0 <bos>, most attention has the look of L1H2 from" in said(page)

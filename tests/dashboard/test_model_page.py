@@ -21,7 +21,7 @@ from dashboard.views.look_inside import model
 from dashboard.drawing import explain_errors
 from dashboard.selection import choose_run
 with explain_errors():
-    choose_run()
+    choose_run(st.container(), steps=False)
     model.show()
 """
 VARIANTS: list[ModelConfig] = [

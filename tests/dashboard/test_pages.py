@@ -63,6 +63,12 @@ PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circu
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
+def pressed(page: AppTest, label: str) -> AppTest:
+    """The page after a click on the button with this label."""
+    (button,) = (each for each in page.button if each.label == label)
+    return button.click().run()
+
+
 NGRAM = pytest.param("ngram", marks=pytest.mark.torture)
 EVERY_KIND = pytest.mark.parametrize("runs", ["encoder", "lstm", NGRAM], indirect=True)
 """For what depends on the kind of model. All else is asked of an encoder."""
@@ -228,8 +234,8 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
     page = opened("try")
     near = " ".join(near_miss(run, 4, 1))
     asked: list[tuple[Callable[[], AppTest], str, bool]] = [
-        (lambda: page.button[1].click().run(), near, False),
-        (lambda: page.button[0].click().run(), "a a a a b b b b", True),
+        (lambda: pressed(page, "A near miss"), near, False),
+        (lambda: pressed(page, "A word of the language"), "a a a a b b b b", True),
         (lambda: page.text_input[0].set_value("a a b").run(), "a a b", False),
     ]
     for do, word, truth in asked:
@@ -310,12 +316,12 @@ def test_checkpoints_are_played(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(selection, "time", SimpleNamespace(sleep=pause))
     page = opened("try")
-    (play,) = (each for each in page.sidebar.button if each.label == "Play")
+    (play,) = (each for each in page.button if each.label == "Play")
     play.click().run()
     healthy(page)
     assert seen == list(run.steps())
     assert page.select_slider(key=f"step_of_{run.name}").value == run.steps()[-1]
-    assert "Play" in [each.label for each in page.sidebar.button]  # it has ended
+    assert "Play" in [each.label for each in page.button]  # it has ended
 
 
 @EVERY_KIND

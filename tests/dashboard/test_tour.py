@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from compared import plainly
 from streamlit.testing.v1 import AppTest
+from test_pages import pressed
 
 from dashboard.pages import OWN
 from dashboard.tours import TOURS
@@ -67,7 +68,7 @@ def test_a_tour_begins_at_any_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (back, _), (on, query) = links(page)[:2]
     assert (back, on) == ("Back", f"Next: {stops[7].title}")
     assert query == "tour=linguist&stop=8"
-    page.button[0].click().run()  # from here on the choices are the reader's
+    pressed(page, "Show the rule")  # from here on the choices are the reader's
     assert page.session_state["show"] == "the rule"
     assert opened("story", tour="linguist", stop="7", show="the rule").session_state["show"] == (
         "the rule"

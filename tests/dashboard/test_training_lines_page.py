@@ -106,7 +106,7 @@ def test_the_kept_answer_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch)
     ("run", "shown", "says"),
     [
         ("endless", training_lines.WORD, "with --lines"),
-        ("counted", training_lines.WORD, "counted learned by counting"),
+        ("counted", training_lines.WORD, "counted learns by counting"),
         ("brackets", training_lines.SUSPECTS, "not one label a line"),
     ],
 )

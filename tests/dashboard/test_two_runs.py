@@ -106,5 +106,5 @@ def test_a_run_that_is_not_there_cannot_stand_beside(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened(folder, "heads", monkeypatch, **{"with": "nobody"})
-    assert page.sidebar.warning[0].value.startswith("There is no run named nobody to be set")
+    assert page.warning[0].value.startswith("There is no run named nobody to be set")
     assert len([text for text in said(page) if text.startswith("#### ")]) == 1

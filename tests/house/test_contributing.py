@@ -29,8 +29,9 @@ PAGE = """
 from dashboard.pages import pages
 from dashboard.drawing import explain_errors
 from dashboard.selection import choose_run
+import streamlit as st
 with explain_errors():
-    choose_run()
+    choose_run(st.container(), steps=False)
     pages()["stream_norm"].show_one()
 """
 

@@ -14,11 +14,19 @@ from dashboard.downloads import downloads
 from dashboard.drawing import chooses, picture, reading
 from dashboard.markup import text
 from dashboard.selection import LONGEST, head_key, of_model
+from models.base import LanguageModel
 from models.languages import BOS, Word
 from models.runs.run import Run
 
 LOOKS = {"attention": "Where it looks", "moved": "What hangs on it"}
-_on_word = of_model(lambda model, run, word: on_word(model, word))
+
+
+def _of_line(model: LanguageModel, run: Run, word: Word) -> tuple[pd.DataFrame, float]:
+    """The looks on a line, and the most that hangs on one of the untrained network."""
+    return on_word(model, word), float(on_word(run.untrained(), word)["moved"].abs().max())
+
+
+_looks = of_model(_of_line)
 
 
 def show(run: Run, word: Word) -> None:
@@ -29,15 +37,23 @@ def show(run: Run, word: Word) -> None:
     shown = list(LOOKS.items())[: 1 if lack(run, ("verdict",)) else 2]
     tokens = [BOS, *word]
     names = [f"{i} {token}" for i, token in enumerate(tokens)]
-    table = _on_word(run, word)
+    table, floor = _looks(run, word)
     strongest = table.loc[table["moved"].abs().idxmax()]
     st.header("Where each head looks, and what hangs on it", divider="gray")
+    if len(shown) > 1:
+        st.markdown(
+            f"**Most hangs on {_told(strongest, names)}: {_lost(strongest)}** Of the untrained "
+            f"network no look on this line changes it by more than {floor:.2f}."
+        )
     reads = f"reads_{run.language.name}"
     read = controls.segments("While it reads", names, reads, int(strongest["query"]))
     parts, head, query = table["part"].unique().tolist(), head_key(run), names.index(read)
     part = controls.selectbox("Head", parts, parts.index(strongest["part"]), key=head)
     of_head = table[table["part"] == part]
-    st.markdown(_sentence(of_head[of_head["query"] == query], tokens, query, len(shown) > 1))
+    here = of_head[of_head["query"] == query]
+    most = here.loc[here["attention"].idxmax()]
+    says = f": {_lost(most)}" if len(shown) > 1 else "."
+    st.markdown(f"While it reads {text(read)}, most attention has {_told(most, names)}{says}")
     with st.container(horizontal=True, gap="medium"):
         for value, title in shown:
             with st.container(width="content"):
@@ -54,13 +70,15 @@ def show(run: Run, word: Word) -> None:
     downloads("looks-on-a-line", Answer(table, "", facts), lambda: figure)
 
 
-def _sentence(looks: pd.DataFrame, tokens: list[str], query: int, judges: bool) -> str:
-    """What a head looks at while it reads one symbol, and what hangs on that look."""
-    most = looks.loc[looks["attention"].idxmax()]
-    change = f"{abs(most['moved']):.2f} {'lower' if most['moved'] > 0 else 'higher'}"
+def _told(look: pd.Series, names: list[str]) -> str:
+    """A look, in words."""
     return text(
-        f"While it reads {tokens[query]}, {most['part']} looks most at {tokens[most['key']]}: "
-        f"{most['attention']:.0%} of its attention."
-        + f" If it could not look there, END's logit at the end would be {change}."
-        * judges
+        f"the look of {look['part']} from {names[look['query']]} at {names[look['key']]} "
+        f"({look['attention']:.0%} of its attention)"
     )
+
+
+def _lost(look: pd.Series) -> str:
+    """What hangs on a look, in words."""
+    change = f"{abs(look['moved']):.2f} {'lower' if look['moved'] > 0 else 'higher'}"
+    return text(f"without it END's logit, above 0 in the language, would be {change}.")

@@ -12,7 +12,7 @@ from analyses.questions.parts.alignment import pairs_of
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import picture, reading
-from dashboard.markup import code, text
+from dashboard.markup import code
 from dashboard.selection import current_run, once
 from dashboard.views import question
 from dashboard.views.question import View, live, one_of
@@ -32,8 +32,6 @@ def show() -> None:
             "one prompt": _prompt,
         }
         one_of(views, "prompts_of")
-    elif reason := lack(run, ["alignment"]):
-        st.info(text(reason))
     else:
         views = {
             "one pair": _pair,

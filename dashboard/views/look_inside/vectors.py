@@ -12,7 +12,7 @@ from analyses.questions.inside.probe import PROJECTIONS, projection_chart
 from dashboard import controls
 from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
-from dashboard.selection import once
+from dashboard.selection import current_run, once
 from dashboard.views.question import View, live, one_of
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
@@ -22,20 +22,15 @@ DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 def show() -> None:
     """The page."""
-    views: dict[str, View] = {
-        "a map": _map,
-        "how often right": "vectors",
-        "one form, two senses": "senses",
-        "whole words": _whole,
-    }
+    views: dict[str, View] = {"whole words": _whole}
+    if not lack(current_run(), ["classes"]):
+        by_word: dict[str, View] = {"a map": _map, "how often right": "vectors"}
+        views = {**by_word, "one form, two senses": "senses", **views}
     one_of(views, "vectors_of")
 
 
 def _map(run: Run) -> None:
     """The words in two dimensions, and an analogy that the reader chooses."""
-    if reason := lack(run, ["classes"]):
-        st.info(text(f"{reason}; or look at whole words."))
-        return
     language = run.language
     assert isinstance(language, ContextFreeLanguage)
     by_name = _vectors(run)
