@@ -17,6 +17,7 @@ from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture, reading, says
 from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, suggested, truth_of, word_input, word_key
+from dashboard.views.explain.explanations import pick
 from dashboard.views.look_inside import looks
 from models.languages import BORDER, FormalLanguage, Word
 from models.runs.run import Run
@@ -37,7 +38,11 @@ def show() -> None:
         if controls.button("A near miss"):
             st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
-    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
+    left, right = st.columns(2)
+    typed = word_input(run, suggested(run, 4), at=left)
+    with right:
+        pick(run, typed)
+    word = run.language.vocabulary.parse(typed)
     table = _follow(run, word)
     allowed = table.set_index(["position", "token"])["allowed"]
     needed = run.objective.needed(word)
