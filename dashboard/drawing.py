@@ -81,12 +81,11 @@ def judged(name: str, result: Answer) -> None:
     else:
         st.markdown(text(verdict.short))
     st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
-    st.caption(text(verdict.why))
-    if record := track_record(name):
-        st.caption(text(record))
-    if result.sentence != verdict.short:
-        with st.expander("The answer in full"):
-            st.markdown(text(result.sentence))
+    with st.expander("The numbers behind it, and its controls"):
+        all_of_it = result.sentence != verdict.short
+        st.markdown(text(result.sentence if all_of_it else verdict.why))
+        if record := track_record(name):
+            st.markdown(text(record))
 
 
 def link_to(address: str, label: str, **query: str) -> None:

@@ -113,14 +113,22 @@ class Page:
                 play_on()
 
     def show_one(self) -> None:
-        """Draws what it asks, and what is its own, if there is what it needs."""
-        if self.needs == "model" and not has_model(current_run()):
-            return
+        """Draws what it asks, and what is its own."""
+        self.ask()
+        self.answer()
+
+    def ask(self) -> None:
+        """Draws its title and its question."""
         if self.headline != "":
             st.title(text(self.headline or self.title))
         spec = answers.question(self.about) if self.about else None
         if asks := spec.asks if spec else self.asks:
             st.markdown(f"**{text(asks)}**")
+
+    def answer(self) -> None:
+        """Draws what is its own, if there is what it needs."""
+        if self.needs == "model" and not has_model(current_run()):
+            return
         if self.needs == "model" and (reason := self.lacks(current_run())):
             st.info(text(reason))
         else:
@@ -128,6 +136,7 @@ class Page:
 
     def show_both(self) -> None:
         """Draws it for two runs, side by side."""
+        self.ask()
         first, second = st.columns(2)
         shown: Run | None = None
         with first, explain_errors():
@@ -145,7 +154,7 @@ class Page:
         run = current_run()
         at = f", step {run.step}" if run.steps() else ""
         st.markdown(f"**{text(run.name + at)}**")
-        self.show_one()
+        self.answer()
 
     def lead_on(self) -> None:
         """Links to what comes next, each with its question."""

@@ -101,7 +101,7 @@ def choose_run(bar: DeltaGenerator, steps: bool) -> None:
         )
 
 
-WIDTH = 230
+WIDTH = 190
 """The width of a choice in the bar, in pixels."""
 
 

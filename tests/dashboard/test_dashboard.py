@@ -41,7 +41,9 @@ def choose(page: Page, box: str, option: str) -> None:
 
 
 def test_every_page_opens(page: Page, address: str) -> None:
-    """In the light; test_all_the_way goes over most of them in the dark, too."""
+    """In the light; test_all_the_way goes over most of them in the dark, too. A picture is in the
+    first window, without scrolling; that of the leaderboard still lies below it."""
+    page.set_viewport_size({"width": 1400, "height": 900})
     outside, crashed = [], []
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
@@ -54,6 +56,9 @@ def test_every_page_opens(page: Page, address: str) -> None:
         expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
         drawn = page.locator("[data-testid=stVegaLiteChart] :is(canvas, svg)")
         expect(drawn.first).to_be_visible()
+        place = drawn.first.bounding_box()
+        assert place is not None
+        assert place["y"] < 900 or name == "leaderboard", name
     assert outside == []
     assert crashed == []
 

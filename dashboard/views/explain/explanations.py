@@ -45,15 +45,16 @@ def show() -> None:
     typed = word_input(run, default, at=left)
     with right:
         pick(run, typed)
-    replacement = controls.segments("Hidden symbols become", list(REPLACEMENTS), "replacement")
-    st.caption(
-        "To find out what a symbol does, LIME, SHAP and methods like them hide it. A hidden symbol "
-        "is replaced, never deleted, so the word keeps its length. "
-        + "; ".join(
-            f"**{text(name)}**: {text(replacement_in_words(name, run.language))}"
-            for name in REPLACEMENTS
-        )
-        + "."
+    replaced = "; ".join(
+        f"**{text(name)}**: {text(replacement_in_words(name, run.language))}"
+        for name in REPLACEMENTS
+    )
+    replacement = controls.segments(
+        "Hidden symbols become",
+        list(REPLACEMENTS),
+        "replacement",
+        help="To find out what a symbol does, LIME, SHAP and methods like them hide it. A hidden "
+        f"symbol is replaced, never deleted, so the word keeps its length. {replaced}.",
     )
     options = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():

@@ -67,5 +67,5 @@ def _on_a_word(run: Run, removal: Removal) -> None:
         for name in (AS_IT_IS, BROKEN)
     )
     st.markdown(f"As it is, the model says: **{text(before)}**; broken, **{text(after)}**.")
-    st.caption("In colour: after this symbol the broken model allows other symbols than before.")
     picture(said_chart(table), "What may follow each prefix, as it is and broken.")
+    st.caption("In colour: after this symbol the broken model allows other symbols than before.")
