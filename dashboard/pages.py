@@ -82,7 +82,7 @@ class Page:
     instead: tuple[Need, ...] = ()
 
     def lacks(self, run: Run) -> str | None:
-        """Why there is nothing to be seen of a run; None where there is."""
+        """The reason why nothing is to be seen of a run; None where there is something."""
         needs = answers.question(self.about).needs if self.about else self.requires
         return None if self.instead and not lack(run, self.instead) else lack(run, needs)
 

@@ -86,7 +86,7 @@ def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartTyp
 def looks_chart(
     table: pd.DataFrame, tokens: Sequence[str], query: int, value: str, chosen: str
 ) -> ChartType:
-    """Every head while it reads one symbol: heads down, the symbols that it may look at across. A
+    """The looks of every head from one symbol: heads down, the symbols that are looked at across. A
     click selects: the parameter "cell" holds the part.
 
     Args:

@@ -186,7 +186,7 @@ def _blindly(
 
 @torch.no_grad()
 def on_word(model: LanguageModel, word: Word) -> pd.DataFrame:
-    """Where every head looks on a word, and what hangs on each look.
+    """The looks of every head on a word, and what hangs on each of them.
 
     Returns:
         One row per head, symbol that is read, and key that it may look at: layer, head, part,

@@ -1,4 +1,4 @@
-"""Where each head looks on the typed line, and what hangs on each look."""
+"""The looks of each head on the typed line, and what hangs on each of them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _looks = of_model(_of_line)
 
 
 def show(run: Run, word: Word) -> None:
-    """Every head while it reads one symbol, and one head on the whole line; nothing for a network
-    without heads, or for a long line."""
+    """Draws every head while it reads one symbol, and one head on the whole line; nothing for a
+    network without heads, or for a long line."""
     if lack(run, ("heads",)) or len(word) > LONGEST:
         return
     shown = list(LOOKS.items())[: 1 if lack(run, ("verdict",)) else 2]
@@ -79,6 +79,6 @@ def _told(look: pd.Series, names: list[str]) -> str:
 
 
 def _lost(look: pd.Series) -> str:
-    """What hangs on a look, in words."""
+    """The loss without a look, in words."""
     change = f"{abs(look['moved']):.2f} {'lower' if look['moved'] > 0 else 'higher'}"
     return text(f"without it END's logit, above 0 in the language, would be {change}.")
