@@ -18,6 +18,9 @@ from models.base import LanguageModel
 from models.languages import BOS, Word
 from models.runs.run import Run
 
+TIMES = 2
+"""So many times as much as in the untrained network must hang on a look that is told."""
+NOTHING = "No look on this line changes END's logit by much more than without training."
 LOOKS = {"attention": "Where it looks", "moved": "What hangs on it"}
 
 
@@ -41,9 +44,11 @@ def show(run: Run, word: Word) -> None:
     strongest = table.loc[table["moved"].abs().idxmax()]
     st.header("Where each head looks, and what hangs on it", divider="gray")
     if len(shown) > 1:
+        beyond = abs(strongest["moved"]) > TIMES * floor
+        said = f"Most hangs on {_told(strongest, names)}: {_lost(strongest)}"
         st.markdown(
-            f"**Most hangs on {_told(strongest, names)}: {_lost(strongest)}** Of the untrained "
-            f"network no look on this line changes it by more than {floor:.2f}."
+            f"{said if beyond else NOTHING} Of the untrained network no look on this line changes "
+            f"it by more than {floor:.2f}."
         )
     reads = f"reads_{run.language.name}"
     read = controls.segments("While it reads", names, reads, int(strongest["query"]))
