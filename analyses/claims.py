@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COUNTS = {"what counts": 0.05}
 """The control of a difference between two shares, scores or correlations: less is not told, however
-narrow its interval. It was set before anything was measured with it."""
+narrow its interval."""
 
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
 
@@ -137,10 +137,10 @@ class Claim:
 
     @property
     def short(self) -> str:
-        """The finding in one short sentence; where a control does as well, that this is so."""
-        told = self.finding.replace("{}", self._value)
+        """The finding in one short sentence, with its interval where it is not shown."""
         if self.grade != "no better than its controls":
-            return f"{told}."
+            return f"{self.finding.replace('{}', self._value)}."
+        told = self.finding.replace("{}", self.number)
         control = f"{self.strongest} {self.controls[self.strongest or '']:{self.form}}"
         return f"Not shown: {_within(told)}; {control}."
 

@@ -67,7 +67,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
     A long test that begins last leaves the other worker with nothing to do. Two workers that need
     the demo at once wait for each other; the order gives the first one time to make it. The tests
-    of a file stay together, so that their fixtures are made once.
+    of a file run one after the other, and share their fixtures.
     """
     ranks = dict[Path, int]()
     for item in items:

@@ -80,7 +80,7 @@ def test_a_claim_in_words() -> None:
     )
     assert CLAIM.short == "Probes read it with 0.90."
     refuted = replace(CLAIM, controls={"none": 0.5, "shuffled": 0.93}, notes=("See below.",))
-    assert refuted.short == "Not shown: probes read it with 0.90; shuffled 0.93."
+    assert refuted.short == "Not shown: probes read it with 0.90 [0.80, 0.95]; shuffled 0.93."
     assert refuted.sentence.startswith("Not shown: probes read it with 0.90 [0.80, 0.95], on 40")
     assert refuted.why.endswith("none 0.50, shuffled 0.93. See below.")
     one = replace(CLAIM, finding="L0H1 keeps {}", low=None, high=None, controls={}, form=".0%")
