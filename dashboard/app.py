@@ -42,17 +42,22 @@ def _warm_up() -> None:
 
 _warm_up()
 
-# On a narrow screen a wide chart is scrolled, not cut off, also by the keyboard. A marked word is
-# seen on a projector too, and by those who see no colours. Small print is dark enough to be read.
+# A chart is never cut off: where it is wider than its place, it is drawn smaller. On a narrow
+# screen the picture comes soon. A marked word is seen on a projector too, and by those who see no
+# colours. Small print is dark enough to be read.
 st.html(
     """<style>
 [data-testid=stMainBlockContainer] {padding-top: 3.5rem}
 @media (min-width: 640px) and (max-width: 1200px) {
     [data-testid=stMainBlockContainer] {padding-left: 2rem; padding-right: 2rem}
 }
-[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
+[data-testid=stVegaLiteChart], [data-testid=stVegaLiteChart] svg.marks {max-width: 100%}
+[data-testid=stVegaLiteChart] svg.marks {height: auto}
 @media (max-width: 640px) {
     .st-key-bar > div {max-width: calc(50% - 0.5rem)}
+    .st-key-facts {display: none}
+    h1 {font-size: 1.75rem !important; padding: 0 !important}
+    [data-testid=stVerticalBlock] {gap: 0.6rem}
 }
 .stMarkdownColoredBackground {
     background-color: #ffc24d !important;
@@ -70,12 +75,7 @@ st.html(
     color: light-dark(#ffffff, #10222b);
 }
 </style>
-<script>
-const reach = () => document.querySelectorAll("[data-testid=stVegaLiteChart]").forEach(
-    (chart) => { if (chart.scrollWidth > chart.clientWidth) chart.tabIndex = 0; });
-new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
-</script>""",
-    unsafe_allow_javascript=True,
+"""
 )
 
 groups: dict[str, list[StreamlitPage]] = {}

@@ -25,44 +25,51 @@ from models.runs.run import Run
 
 
 def downloads(
-    name: str, result: Answer, draw: Callable[[], ChartType], of_run: bool = True
+    name: str,
+    result: Answer,
+    draw: Callable[[], ChartType],
+    of_run: bool = True,
+    opened: bool = False,
 ) -> None:
     """The table of an answer; buttons to take along table, picture, page and findings; and the code
-    that makes them again.
+    that makes them again. Nothing of the second of two runs.
 
     Args:
         name: the name of the question, or of what the page shows.
         draw: makes the chart. It is called only when a picture is asked for.
         of_run: it is about the run that is drawn.
+        opened: it is in sight at once.
     """
     if controls.is_second():
         return
+    with st.container() if opened else st.expander("Numbers and downloads"):
+        _downloads(name, result, draw, of_run)
+
+
+def _downloads(name: str, result: Answer, draw: Callable[[], ChartType], of_run: bool) -> None:
     run = current_run() if of_run else None
-    with st.expander("Table and downloads"):
-        st.dataframe(result.table, hide_index=True)
-        about = _about(run, name, result)
-        files: dict[str, tuple[str, Any, str]] = {
-            "Table (CSV)": ("csv", as_csv(result.table).encode(), "text/csv"),
-            "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
-            "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
-            "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
-        }
-        if result.claims or result.findings:
-            claims = [asdict(claim) for claim in result.claims]
-            content = {**about, "claims": claims, "findings": dict(result.findings)}
-            findings = json.dumps(content, ensure_ascii=False, indent=2)
-            files["Findings (JSON)"] = ("json", findings, "application/json")
-        stem = name if run is None else f"{run.name}-{name}-step-{run.step}"
-        for column, (label, (suffix, content, mime)) in zip(
-            st.columns(len(files)), files.items(), strict=True
-        ):
-            column.download_button(
-                text(label), content, f"{stem}.{suffix}", mime, on_click="ignore"
-            )
-        if run is not None and name in registered() and result.arguments:
-            st.markdown("**The code that makes this picture**")
-            st.code(python_of(run, name, result.arguments), language="python")
-            st.code(command_of(run, name, result.arguments), language="bash")
+    st.dataframe(result.table, hide_index=True)
+    about = _about(run, name, result)
+    files: dict[str, tuple[str, Any, str]] = {
+        "Table (CSV)": ("csv", as_csv(result.table).encode(), "text/csv"),
+        "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
+        "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
+        "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
+    }
+    if result.claims or result.findings:
+        claims = [asdict(claim) for claim in result.claims]
+        content = {**about, "claims": claims, "findings": dict(result.findings)}
+        findings = json.dumps(content, ensure_ascii=False, indent=2)
+        files["Findings (JSON)"] = ("json", findings, "application/json")
+    stem = name if run is None else f"{run.name}-{name}-step-{run.step}"
+    for column, (label, (suffix, content, mime)) in zip(
+        st.columns(len(files)), files.items(), strict=True
+    ):
+        column.download_button(text(label), content, f"{stem}.{suffix}", mime, on_click="ignore")
+    if run is not None and name in registered() and result.arguments:
+        st.markdown("**The code that makes this picture**")
+        st.code(python_of(run, name, result.arguments), language="python")
+        st.code(command_of(run, name, result.arguments), language="bash")
 
 
 def report_button(run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,14 +17,10 @@ from altair.typing import ChartType
 from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
 from analyses.claims import Grade
-from analyses.studies.planned import for_reading
-from analyses.studies.seeds import wide
-from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.glossary import explained
-from dashboard.listing import over_siblings
 from dashboard.markup import code, message, text
-from models.errors import UserError, lab
+from models.errors import UserError
 from models.languages import Word
 from models.runs.run import Run
 
@@ -73,19 +69,39 @@ HEADLINE = 140
 """Letters of the longest finding that is written large."""
 
 
-def judged(name: str, result: Answer) -> None:
-    """The finding of an answer in one sentence, whether to believe it, and all that it says."""
+def judged(result: Answer) -> None:
+    """The finding of an answer in one sentence, and whether to believe it."""
     verdict = result.verdict
     if len(verdict.short) <= HEADLINE:
         st.markdown(f"#### {text(verdict.short)}")
     else:
         st.markdown(text(verdict.short))
     st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
-    with st.expander("The numbers behind it, and its controls"):
-        all_of_it = result.sentence != verdict.short
-        st.markdown(text(result.sentence if all_of_it else verdict.why))
-        if record := track_record(name):
-            st.markdown(text(record))
+
+
+Parts = dict[str, Callable[[], object]]
+"""What draws each part of a page, by its name."""
+
+
+def tabs(key: str, parts: Parts) -> None:
+    """Draws the part of a page that the reader opens; of the second of two runs the same part.
+
+    Args:
+        key: the key of the choice, which stands in the link.
+    """
+    named = {text(name): draw for name, draw in parts.items()}
+    shown = st.session_state.get(key)
+    if controls.is_second():
+        with explain_errors():
+            named[shown if shown in named else next(iter(named))]()
+        return
+    if shown not in named:
+        st.session_state.pop(key, None)  # another run had it
+    places = st.tabs([text(name) for name in parts], key=key, bind="query-params")
+    for place, draw in zip(places, named.values(), strict=True):
+        if place.open:
+            with place, explain_errors():
+                draw()
 
 
 def link_to(address: str, label: str, **query: str) -> None:
@@ -129,26 +145,26 @@ def says(part: str, **values: object) -> str:
     return _filled(_written("captions.md")[part], values)
 
 
-def reading(part: str, **values: object) -> None:
-    """The reading of a picture or a table, closed until it is asked for; terms of the glossary show
-    their meaning.
+def reading(part: str, opened: bool = False, **values: object) -> None:
+    """The reading of a picture or a table; terms of the glossary show their meaning.
 
     Args:
         part: the part of a page, as how_to_read.md in this folder has it, or else the answer to the
-            question of this name; nothing is drawn where there is neither.
+            question of this name.
+        opened: it is in sight at once.
         values: the values in the place of the names in braces.
     """
-    if words := _written("how_to_read.md").get(part) or question(part).how_to_read:
-        with st.expander("How to read this"):
-            st.markdown(explained(_filled(words, values)))
+    words = _written("how_to_read.md").get(part) or question(part).how_to_read
+    with st.container() if opened else st.expander("How to read this"):
+        st.markdown(explained(_filled(words, values)) or "Nothing is written of how to read it.")
 
 
 FRAME = 120
 """Pixels that axes and legend add to the height of a plot."""
 
 
-def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any) -> None:
-    """A chart that follows the theme, with words for those who cannot see it.
+def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any) -> ChartType:
+    """A chart that follows the theme, with words for those who cannot see it; returns it as given.
 
     Args:
         fills: it is as wide as its place, if it is one plot whose height is a number.
@@ -174,6 +190,7 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
         events = {}
     width: Literal["stretch", "content"] = "stretch" if fills else "content"
     st.altair_chart(shown, width=width, alt=alt_text, **events)
+    return figure
 
 
 def chooses(key: str, field: str, clicked: str) -> dict[str, Any]:
@@ -201,33 +218,6 @@ def training_curves(run: Run) -> None:
     with right:
         words = f"Share of {run.name} that is right in the training window, by step."
         picture(share, words, fills=True)
-
-
-def seeds_of(run: Run, name: str) -> None:
-    """The headline numbers, as means over this run and those beside it that differ from it only in
-    the seed."""
-    runs, answers, table, tests = over_siblings(run, name)
-    if runs < 2:
-        return
-    if answers:
-        st.header(f"Over {answers:d} seed{'s' * (answers != 1)}", divider="gray")
-    if answers < runs:
-        st.caption(
-            f"{runs - answers:d} of {runs:d} runs have no answer to compare: it is missing, "
-            "out of date, or asked with other options. "
-            f"{code(lab('seeds', run.path, name))} asks them."
-        )
-    if answers:
-        st.dataframe(wide(table))
-        st.caption(
-            "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
-            "Wilson's)."
-        )
-    if len(tests):
-        shown, how = for_reading(tests)
-        st.subheader("Tested")
-        st.dataframe(shown, hide_index=True)
-        st.caption(text(how))
 
 
 def chips(word: Word, marked: tuple[int, ...]) -> None:

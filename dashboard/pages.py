@@ -11,6 +11,8 @@ import streamlit as st
 
 from analyses import answers
 from analyses.needs import Need, lack
+from analyses.options.parts import Patching
+from analyses.options.words import Explanations
 from analyses.registry import BUILT_IN, registered
 from analyses.scoring import board
 from analyses.studies import few_labels as study
@@ -23,14 +25,17 @@ from dashboard.selection import (
     has_model,
     has_second,
     linked_run,
+    named,
     play_on,
     runs_folder,
+    suggested,
 )
 from dashboard.views import question
 from dashboard.views.compare import few_labels, scoreboard, sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard, training_lines
 from dashboard.views.languages import runs, tokens, train, try_it, work
+from dashboard.views.line import choose
 from dashboard.views.look_inside import (
     break_it,
     circuits,
@@ -46,6 +51,7 @@ from dashboard.views.look_inside import (
     vectors,
 )
 from dashboard.views.start import glossary, story, tour
+from models.languages import Word
 from models.runs.run import Run, find_runs
 
 
@@ -60,6 +66,7 @@ class Page:
         show: draws what is its own.
         needs: the least that the page needs: a model, a run, or nothing.
         one_step: looks at a single checkpoint, which the reader may choose.
+        line: the line that it looks at before the reader chooses one; None where it looks at none.
         then: the addresses of the pages that take up where this one ends.
         headline: the words above it, where they are not the title; "" where it draws its own.
         asks: its question, below the headline.
@@ -74,6 +81,7 @@ class Page:
     show: Callable[[], None]
     needs: Literal["model", "run", "nothing"] = "model"
     one_step: bool = True
+    line: Callable[[Run], Word] | None = None
     then: tuple[str, ...] = ()
     headline: str | None = None
     asks: str = ""
@@ -104,6 +112,8 @@ class Page:
                 st.info(f"There is no run in {text(runs_folder())} yet.")
                 link_to("train", "Train a network")
                 return
+            if self.line is not None and current_run().steps():
+                choose(self.line)
             if self.needs != "nothing" and has_second():
                 self.show_both()
             else:
@@ -151,21 +161,18 @@ class Page:
 
     def show_named(self) -> None:
         """Draws it under the name of its run."""
-        run = current_run()
-        at = f", step {run.step}" if run.steps() else ""
-        st.markdown(f"**{text(run.name + at)}**")
+        st.markdown(f"**{text(named(current_run()))}**")
         self.answer()
 
     def lead_on(self) -> None:
-        """Links to what comes next, each with its question."""
+        """Links to what comes next."""
         run = linked_run() if self.then else None
         if not (then := [address for address in self.then if OWN[address].applies(run)]):
             return
-        st.header("What next?", divider="gray")
-        for address in then:
-            link_to(address, OWN[address].title)
-            if about := BUILT_IN.get(SHOWN.get(address, address)):
-                st.caption(text(about.asks))
+        st.divider()
+        with st.container(horizontal=True):
+            for address in then:
+                link_to(address, OWN[address].title)
 
 
 START, TRAIN, NETWORK, LINE = "Start", "Train", "This network", "This line"
@@ -223,40 +230,52 @@ OWN = {
     ),
     "influence": Page(
         *(NETWORK, "Training lines", "history_edu", training_lines.show),
+        line=partial(suggested, n=Explanations().n),
         then=("explanations",),
         about="influence",
     ),
     "try": Page(
         *(LINE, "This line", "edit", try_it.show),
+        line=partial(suggested, n=4),
         then=("explanations", "patching", "heads"),
         asks="Does the model take this line as part of the language, where does each head look in "
         "it, and what hangs on that?",
     ),
     "explanations": Page(
         *(LINE, "Explanations", "balance", explanations.show),
+        line=explanations.first,
         then=("leaderboard", "influence", "heads"),
         headline="Which symbols decide?",
         about="explanations",
     ),
     "patching": Page(
         *(LINE, "Patching", "healing", patching.show),
+        line=partial(suggested, n=Patching().n),
         then=("circuits", "interventions"),
         headline="Activation patching",
         about="patching",
     ),
     "model": Page(
         *(PARTS, "Model", "account_tree", model.show),
+        line=partial(suggested, n=4),
         then=("heads",),
         asks="What is the model made of, what does it do with a word, and what does that cost?",
     ),
-    "heads": Page(PARTS, "Heads", "hub", heads.show, then=("patching", "circuits"), about="heads"),
+    "heads": Page(
+        *(PARTS, "Heads", "hub", heads.show),
+        line=partial(suggested, n=4),
+        then=("patching", "circuits"),
+        about="heads",
+    ),
     "circuits": Page(
         *(PARTS, "Circuits", "schema", circuits.show),
+        line=partial(suggested, n=8),
         then=("patching", "discovery"),
         about="circuits",
     ),
     "break": Page(
         *(PARTS, "Break it", "broken_image", break_it.show),
+        line=partial(suggested, n=4),
         then=("interventions", "circuits"),
         asks="Which parts can be taken away, and what goes wrong without them?",
         requires=("heads", "verdict"),
@@ -268,6 +287,7 @@ OWN = {
     ),
     "interventions": Page(
         *(READ, "Erase and steer", "tune", interventions.show),
+        line=interventions.longer,
         then=("circuits", "discovery"),
         about="interventions",
     ),

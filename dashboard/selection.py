@@ -33,7 +33,7 @@ from dashboard.drawing import explain_errors
 from dashboard.markup import code, text
 from models.base import LanguageModel
 from models.errors import UserError
-from models.languages import Language, Word
+from models.languages import Word
 from models.runs.run import Run, find_runs
 
 P = ParamSpec("P")
@@ -56,6 +56,8 @@ def choose_run(bar: DeltaGenerator, steps: bool) -> None:
     """
     st.session_state.pop(SEEN_AT, None)
     names = [path.name for path in find_runs(runs_folder())]
+    if (opened := st.query_params.pop("open", None)) in names:  # a link that wins over the choice
+        st.session_state["run"] = st.query_params["run"] = opened
     if (linked := st.query_params.get("run")) is not None and linked not in names:
         st.session_state[UNKNOWN] = linked
     chosen = bar.selectbox(
@@ -93,12 +95,11 @@ def choose_run(bar: DeltaGenerator, steps: bool) -> None:
     with suppress(UserError):  # the pages that need the run say what is wrong with it
         run = current_run()
         at = "" if run.seen_at is None else f"; seen as it was at step {run.seen_at:d}"
-        st.caption(
-            text(
-                f"{run.language.name}, {run.language.chomsky}; {_shape_of(run)}; "
-                f"recipe {run.config.recipe}; seed {run.config.seed}{at}"
-            )
+        facts = (
+            f"{run.language.name}, {run.language.chomsky}; {_shape_of(run)}; "
+            f"recipe {run.config.recipe}; seed {run.config.seed}{at}"
         )
+        st.container(key="facts").caption(text(facts))
 
 
 WIDTH = 190
@@ -157,6 +158,11 @@ def current_run() -> Run:
     or the one beside it."""
     name = st.session_state["with" if controls.is_second() else "run"]
     return Run(runs_folder() / name, st.session_state.get(SEEN_AT, {}).get(controls.is_second()))
+
+
+def named(run: Run) -> str:
+    """The name of a run that stands beside another one, with its checkpoint."""
+    return run.name + (f", step {run.step}" if run.steps() else "")
 
 
 def _step(label: str, which: str, key: str) -> int | None:
@@ -317,11 +323,6 @@ def chosen(answers: Answers, kept: Sequence[Kept]) -> Answer | None:
     return answers.asked(labels[label])
 
 
-def word_key(run: Run) -> str:
-    """The key of the typed word. Each language has its own, because languages differ in symbols."""
-    return f"word_{run.language.name}"
-
-
 def head_key(run: Run) -> str:
     """The key of the chosen head: one for each model size, since other runs may have fewer."""
     return f"head_of_{run.config.model.n_layers}x{run.config.model.n_heads}"
@@ -332,49 +333,3 @@ def suggested(run: Run, n: int, drawn: Callable[[Run, int], Word] = member) -> W
     with suppress(UserError):
         return drawn(run, n)
     return ()
-
-
-def short_word(run: Run, drawn: str) -> Word:
-    """The typed word, short enough for a picture.
-
-    Args:
-        drawn: the things in the picture and their verb, for the message: "attention is".
-
-    Raises:
-        UserError: the word has more than ``LONGEST`` symbols, or an unknown one.
-    """
-    word = run.language.vocabulary.parse(word_input(run, suggested(run, 4)))
-    if len(word) > LONGEST:
-        raise UserError(f"the word has {len(word)} symbols: {drawn} drawn for up to {LONGEST}")
-    return word
-
-
-LONGEST = 40
-"""Symbols of a word of which attention or steps are drawn."""
-
-
-def word_input(run: Run, default: Word, label: str = "Word", **looks: Any) -> str:
-    """A field to type a word, which becomes part of the page's link. The default is the word that
-    the analysis takes by itself. It is spelled as the language does: a reader may write capitals
-    and commas."""
-    typed = controls.text_input(
-        label,
-        " ".join(default),
-        key=word_key(run),
-        help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
-        **looks,
-    )
-    symbols = run.language.vocabulary.symbols
-    small = {symbol.lower(): symbol for symbol in symbols}
-
-    def symbol(part: str) -> str:
-        return part if part in symbols else small.get(part.strip(",.;").lower(), part)
-
-    return " ".join(map(symbol, typed.split()))
-
-
-def truth_of(language: Language, word: Word) -> bool | None:
-    """Is the word in the language? None where nobody knows: a corpus knows only its own lines."""
-    with suppress(UserError):
-        return language.contains(word)
-    return None

@@ -76,7 +76,7 @@ def _regression(points: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame,
     return pd.concat(curves, ignore_index=True), pd.concat(weights, ignore_index=True)
 
 
-def shapes_chart(width: float = 1.0) -> ChartType:
+def _shapes_chart(width: float = 1.0) -> ChartType:
     """The three kernels over the distance."""
     return (
         alt.Chart(_shapes(width))
@@ -90,7 +90,7 @@ def shapes_chart(width: float = 1.0) -> ChartType:
     )
 
 
-def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
+def _regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The observations, the truth (dashed), and the curve of each kernel."""
     x = np.linspace(0, LAST, 101)
     dashed = alt.Chart(pd.DataFrame({"x": x, "y": _truth(x)})).mark_line(
@@ -104,7 +104,7 @@ def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     )
 
 
-def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
+def _weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The attention weights of each kernel: query down, key across."""
     table = _regression(seen, width)[1]
     table["query"] = table["query"].round(2)
@@ -122,8 +122,8 @@ def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
 def chart(options: Kernels) -> ChartType:
     """Everything in one picture."""
     points = observations(options.keys, options.seed)
-    top = shapes_chart(options.width) | regression_chart(points, options.width)
-    return (top & weights_chart(points, options.width)).resolve_scale(color="independent")
+    top = _shapes_chart(options.width) | _regression_chart(points, options.width)
+    return (top & _weights_chart(points, options.width)).resolve_scale(color="independent")
 
 
 def _colour() -> alt.Color:

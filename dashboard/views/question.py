@@ -5,17 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer, question
 from analyses.needs import lack
+from analyses.studies.planned import for_reading
+from analyses.studies.seeds import wide
+from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, seeds_of
-from dashboard.markup import text
+from dashboard.drawing import Parts, explain_errors, judged, picture, reading, tabs
+from dashboard.listing import over_siblings
+from dashboard.markup import code, text
 from dashboard.selection import asked, current_run, kept_or_computed
+from models.errors import lab
 from models.runs.run import Run
 
 View = str | Callable[[Run], object]
@@ -27,15 +34,11 @@ def title_of(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").capitalize()
 
 
-def show(name: str, draw: Callable[[Answer], object] | None = None) -> None:
-    """The page of one question: the answer that the run keeps, or a button that has it computed.
-
-    Args:
-        draw: as ``told`` takes it.
-    """
+def show(name: str) -> None:
+    """The page of one question: the answer that the run keeps, or a button that has it computed."""
     result = kept_or_computed(current_run(), name)
     if result is not None:
-        told(name, result, draw)
+        told(name, result)
 
 
 def show_some(names: list[str]) -> None:
@@ -78,18 +81,85 @@ def one_of(views: Mapping[str, View], key: str) -> None:
         live(view) if isinstance(view, str) else view(current_run())
 
 
-def told(name: str, result: Answer, draw: Callable[[Answer], object] | None = None) -> None:
-    """The finding of an answer, its picture, how to read it, other seeds, and downloads.
+def told(
+    name: str,
+    result: Answer,
+    draw: Callable[[], ChartType] | None = None,
+    more: Parts | None = None,
+    **values: Any,
+) -> None:
+    """The finding of an answer and one picture; below it, one at a time, all else that a page
+    shows, the controls, the numbers, and how to read it.
 
     Args:
-        draw: draws what a page shows in the place of the picture and its reading.
+        draw: draws what a page shows in the place of the question's picture, and returns what is
+            downloaded in its place.
+        more: what draws each further part, by its name.
+        values: the values in the place of the names in braces of how to read it.
     """
-    chart = question(name).chart
-    judged(name, result)
-    if draw is None:
-        picture(chart(result), text(result.sentence))
-        reading(name)
-    else:
-        draw(result)
-    seeds_of(current_run(), name)
-    downloads(name, result, lambda: chart(result))
+    judged(result)
+    figure = draw() if draw else picture(question(name).chart(result), text(result.sentence))
+    parts = dict(more or {})
+    parts["Controls and limits"] = partial(_limits, current_run(), name, result)
+    below(name, result, figure, parts, **values)
+
+
+def below(
+    name: str,
+    result: Answer,
+    figure: ChartType,
+    more: Parts | None = None,
+    of_run: bool = True,
+    **values: Any,
+) -> None:
+    """The parts of a page below its picture: one is open, the others are a click away.
+
+    Args:
+        name: the name of the question, or of what the page shows.
+        of_run: it is about the run that is drawn.
+        more, values: as ``told`` takes them.
+    """
+    parts = dict(more or {})
+    parts["Numbers and downloads"] = partial(
+        downloads, name, result, lambda: figure, of_run, opened=True
+    )
+    parts.setdefault("How to read this", partial(reading, name, opened=True, **values))
+    tabs(f"part_of_{name}", parts)
+
+
+def _limits(run: Run, name: str, result: Answer) -> None:
+    """All that an answer says, how often its question finds something in nothing, and what other
+    seeds say."""
+    verdict = result.verdict
+    all_of_it = result.sentence != verdict.short
+    st.markdown(text(result.sentence if all_of_it else verdict.why))
+    if record := track_record(name):
+        st.markdown(text(record))
+    _seeds(run, name)
+
+
+def _seeds(run: Run, name: str) -> None:
+    """The headline numbers, as means over this run and those beside it that differ from it only in
+    the seed."""
+    runs, answers, table, tests = over_siblings(run, name)
+    if runs < 2:
+        return
+    if answers:
+        st.header(f"Over {answers:d} seed{'s' * (answers != 1)}", divider="gray")
+    if answers < runs:
+        st.caption(
+            f"{runs - answers:d} of {runs:d} runs have no answer to compare: it is missing, "
+            "out of date, or asked with other options. "
+            f"{code(lab('seeds', run.path, name))} asks them."
+        )
+    if answers:
+        st.dataframe(wide(table))
+        st.caption(
+            "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
+            "Wilson's)."
+        )
+    if len(tests):
+        shown, how = for_reading(tests)
+        st.subheader("Tested")
+        st.dataframe(shown, hide_index=True)
+        st.caption(text(how))

@@ -17,6 +17,7 @@ import pytest
 from compared import plainly
 from conftest import made_once
 from drawn import read_json
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 from analyses.answer_files import folders_of
@@ -579,7 +580,7 @@ def said(page: AppTest) -> str:
 
 def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
     assert "#### A line is ja if it contains x ... y in this order." in said(page)
-    page.text_input(key="line_mijn-regels").set_value("z x z y").run()
+    part(page, "Try a line").text_input(key="line_mijn-regels").set_value("z x z y").run()
     assert not page.exception
     verdicts = [metric.value for metric in page.metric if metric.label.endswith("says")]
     assert verdicts == ["ja", "ja"]
@@ -593,6 +594,7 @@ def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
 
 
 def test_the_page_shows_all_ways(page: AppTest) -> None:
+    part(page, "Who finds what")
     (ways,) = [each.value for each in page.dataframe if "way" in each.value]
     assert list(ways["way"]) == ["Transformer", "classes", "LSTM", "RPNI", "EDSM"]
 
@@ -607,6 +609,8 @@ def test_the_page_shows_the_best_rule_and_the_others_where_no_network_learned(
     assert not page.exception
     assert "#### A line is A if it is one or more leeuw" in said(page)
     assert "26 lines are too few to teach a network" in said(page)
+    part(page, "Other rules that fit")
+    assert not page.error
     assert f"The lines do not exclude {len(record['space'])} other rules" in said(page)
     assert said(page).count("differs from the rule above on") == len(record["space"]) > 1
     for line in record["decide"][:3]:

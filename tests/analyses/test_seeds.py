@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from conftest import TINY, made_once, tiny_config
 from drawn import read_json
+from parts import part
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
@@ -709,13 +710,8 @@ def test_a_mistake_is_one_line(
 # -- the dashboard --------------------------------------------------------------------------------
 
 SHOW = """
-import streamlit as st
 from dashboard.pages import pages
-from dashboard.drawing import explain_errors
-from dashboard.selection import choose_run
-with explain_errors():
-    choose_run(st.container(), steps=False)
-    pages()["{page}"].show()
+pages()["{page}"].draw()
 """
 
 
@@ -729,6 +725,8 @@ def test_a_page_shows_the_same_over_seeds(
     page.session_state["run"] = "anbn-s3"
     page.run()
     assert not page.exception
+    part(page, "Controls and limits")
+    assert not page.error
     assert "Over 2 seeds" in [header.value for header in page.header]
     expected = wide(_over_seeds(siblings(Run(swept / "anbn-s3")), name)[0])
     assert any(

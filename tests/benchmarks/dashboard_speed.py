@@ -40,6 +40,11 @@ PAGES = {
     "probing": "a page with ten seeds of 520 runs",
 }
 PAGES |= {"sweeps": "a sweep of 528 runs"}
+PARTS = {
+    "runs": {"part_of_accuracy": "All runs"},
+    "probing": {"part_of_probing": "Controls and limits"},
+}
+"""The part of a page that is open, as the link has it: of the others the first."""
 ASKED = ("accuracy", "probing")
 SCRIPT = 'from dashboard.pages import pages\npages()["{page}"].draw()'
 LAYERS, WIDTH = "model.n_layers", "model.d_model"
@@ -53,6 +58,7 @@ def dashboard_speed() -> Iterator[Result]:
         big_sweep(Path(folder) / "capacity")
         for page, what in PAGES.items():
             shown = AppTest.from_string(SCRIPT.format(page=page or "story"), default_timeout=600)
+            shown.query_params |= PARTS.get(page, {})
             drawn(shown)
             times = []
             for _ in range(ROUNDS):

@@ -92,6 +92,34 @@ def opened(page: Page, url: str) -> None:
         raise
 
 
+def assert_short(page: Page) -> None:
+    """The first picture begins in the first window, none is cut off, and what stands above the
+    parts of the page is no longer than two windows and 350 words."""
+    seen = page.evaluate(SEEN)
+    assert seen["picture"] < 900, page.url
+    assert seen["above"] <= 1800, page.url
+    assert seen["words"] <= 350, page.url
+    assert seen["cut"] == [], page.url
+
+
+SEEN = """() => {
+    const main = document.querySelector("[data-testid=stMainBlockContainer]");
+    const top = (e) => e.getBoundingClientRect().top - main.getBoundingClientRect().top;
+    const pictures = [...main.querySelectorAll("[data-testid=stVegaLiteChart] svg")];
+    const parts = main.querySelector("[data-testid=stTabs]");
+    const words = main.cloneNode(true);
+    words.querySelectorAll("[data-testid=stVegaLiteChart], [data-testid=stTabs], style").forEach(
+        (e) => e.remove());
+    return {
+        picture: pictures.length ? top(pictures[0]) : 0,
+        above: parts ? top(parts) : main.scrollHeight,
+        words: words.textContent.split(/\\s+/).length,
+        cut: pictures.filter((e) => e.getBoundingClientRect().width > main.clientWidth).map(
+            (e) => e.parentElement.getAttribute("aria-label")),
+    };
+}"""
+
+
 def _ended(address: str) -> str:
     """The last lines of a server that is made to tell all its stacks; "" of another server."""
     if address not in SERVERS:

@@ -91,11 +91,11 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
         expect(page.get_by_text(f"stop {number} of {len(stops)}")).to_be_visible()
         expect(page.locator(HERE).get_by_text(stop.title, exact=True)).to_be_visible()
         if "word_dieren" in stop.shown:
-            expect(page.get_by_role("textbox", name="Word").first).to_have_value(LINE)
+            expect(page.get_by_role("textbox", name="Line").first).to_have_value(LINE)
         if stop.page == "try":  # the reader is to find the rule
             truth = page.get_by_text("The rule: a word is in the language if it")
             expect(truth).to_be_hidden()
-            page.get_by_text("The truth: the rule, and what decides").click()
+            page.get_by_role("tab", name="The truth: the rule, and what decides").click()
             expect(truth).to_be_visible()
         if number == 1:  # nor is it named before the reader has guessed
             expect(page.get_by_text("Open it when you have guessed")).to_be_visible()
@@ -154,6 +154,8 @@ def trained(page: Page, address: str, folder: Path) -> str:
     expect(page.get_by_text(f"{name} is trained.")).to_be_visible()
     assert Run(folder / name).record["status"] == "finished"
     assert Run(folder / name).record["steps"] > step
+    page.get_by_role("link", name=f"See {name}").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
     return name
 
 
@@ -171,12 +173,13 @@ def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> No
     language, word = ("anbn", "a a b b") if wide(page) else ("dieren", LINE)
 
     opened(page, f"{address}/try?run={name}&with={name}&other_step_of_{name}=0")
-    box = page.get_by_role("textbox", name="Word")
+    box = page.get_by_role("textbox", name="Line")
     box.fill(word)
     box.press("Enter")
     page.wait_for_url(f"**word_{language}=**")
-    expect(page.get_by_text(f"{name}, step 0")).to_be_visible()
-    expect(page.get_by_text("The model says:")).to_have_count(2)
+    expect(page.get_by_text(f"{name}, step 0", exact=True)).to_be_visible()
+    for seen in (name, f"{name}, step 0"):
+        expect(page.get_by_text(f"{seen} says:")).to_be_visible()
     settled(page)
 
     opened(page, f"{address}/break?run={name}")
@@ -187,7 +190,7 @@ def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> No
     link = page.url
     assert "off_of_2x4=L0H1" in link
 
-    opened(page, f"{address}/runs?run={name}")
+    opened(page, f"{address}/runs?run={name}&part_of_accuracy=Report+and+removal")
     with page.expect_download() as download:
         page.get_by_role("button", name="Report of this run").click()
     report = download.value.path().read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Every command that a page prints is one that the command line takes, with the page's options.
 
 The pages show runs whose folder, name and symbols have quotes, blanks, dollars and leading dashes.
-Each page is opened, and opened again with its choices changed. What it prints is read by the real
-command line; in place of the work stands a note of the options that were read.
+Each part of each page is opened, and opened again with its choices changed. What it prints is read
+by the real command line; in place of the work stands a note of the options that were read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from conftest import made_once, tiny_config, tiny_of, without_pictures
 from few import of_few
+from parts import parts
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 from test_pages import SHOW
@@ -36,7 +37,6 @@ from analyses.reports.code import command_of
 from dashboard import selection
 from dashboard.background import JOBS
 from dashboard.pages import pages
-from dashboard.views.explain import leaderboard
 from models.errors import lab
 from models.plants.plant import plant
 from models.plants.plant import write as write_plant
@@ -71,11 +71,13 @@ LINKS: dict[str, tuple[dict[str, str], ...]] = {
     ),
 }
 """The links with which pages are opened; all others show ``RUN``."""
-ASKED: dict[str, Any] = {name: TASKS[name][1] for name in ("accuracy", "heads", "circuits")}
+ASKED: dict[str, Any] = {
+    name: TASKS[name][1] for name in ("accuracy", "heads", "circuits", "leaderboard")
+}
 ASKED |= {"patching": Patching(word='-n q"q sees', pairs=2, n=3)}
 WRITTEN = {
     *("analyse", "seeds", "generate", "train", "evaluate", "finetune", "plant", "languages"),
-    *("show", "dashboard", "sweep", "score", "demo"),
+    *("dashboard", "sweep", "score", "demo"),
 }
 """All commands that pages print."""
 
@@ -115,7 +117,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pages compute themselves is computed of few words."""
-    monkeypatch.setattr(leaderboard, "FEW", 2)
     monkeypatch.setattr(selection, "question", of_few)
 
 
@@ -156,18 +157,29 @@ def printed(page: AppTest) -> Iterator[str]:
 
 
 def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
-    """A page as it opens, and with its choices changed: each of its views is shown once, beside
-    other choices of all else."""
+    """Each part of a page as it opens, and with the choices of all parts changed: each of its views
+    is shown once, beside other choices of all else."""
     seen, left = {*link}, [link]
     while left:
-        link = left.pop()
-        yield (page := of_link(address, link))
-        others = {key: value for key, value in changed(page) if key not in seen}
-        views = {str(each.key): each.options for each in page.button_group if each.key not in seen}
+        link, others, views = left.pop(), dict[str, str](), dict[str, list[str]]()
+        for page in each_part(of_link(address, link)):
+            yield page
+            others |= {key: value for key, value in changed(page) if key not in seen}
+            views |= {str(each.key): each.options for each in page.button_group}
+        views = {key: options for key, options in views.items() if key not in seen}
         seen |= {*others, *views}
         for i in range(1, max([2 * bool(others), *map(len, views.values())])):
             shown = {key: labels[i % len(labels)] for key, labels in views.items()}
             left.append({**link, **others, **shown})
+
+
+def each_part(page: AppTest) -> Iterator[AppTest]:
+    """The page with each of its parts open, and once what the part computes is there; the page as
+    it is, if it has none."""
+    if page.tabs:
+        yield from map(computed, parts(page))
+    else:
+        yield page
 
 
 def changed(page: AppTest) -> Iterator[tuple[str, str]]:
@@ -188,16 +200,16 @@ def of_link(address: str, link: Mapping[str, str]) -> AppTest:
     page = AppTest.from_string(SHOW.format(page=address), default_timeout=120)
     for key, value in link.items():
         page.query_params[key] = value
-    return done(page)
+    return computed(page.run())
 
 
-def done(page: AppTest) -> AppTest:
+def computed(page: AppTest) -> AppTest:
     """The page once what it computes is there."""
-    page.run()
     if any(str(button.key).startswith("stop ") for button in page.button):
         JOBS.wait()
         page.run()
     assert not page.exception
+    assert not [each.value for each in page.error if each.value.startswith("This part cannot")]
     return page
 
 

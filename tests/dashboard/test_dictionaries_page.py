@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from compared import plainly
 from conftest import tiny_config, without_pictures
+from parts import part
 from streamlit.testing.v1 import AppTest
-from test_pages import SHOW, computed, healthy
+from test_pages import SHOW, computed, drawn, healthy
 
 from analyses.answers import Answer, answer
 from analyses.options.inside import Dictionary
@@ -59,22 +60,33 @@ def test_the_verdict_on_a_line_of_a_corpus_is_that_of_its_label(
     page = AppTest.from_string(SHOW.format(page="try"), default_timeout=60)
     page.query_params["run"] = "lines"
     page.query_params["word_words"] = "y x z"
-    shown = healthy(page.run())
-    assert len([*shown.success, *shown.error]) == 1
+    verdict = said(healthy(page.run()))
+    assert verdict.count("The model says: **") == 1
+    assert verdict.count("That is right.") + verdict.count("That is wrong.") == 1
 
 
 def said(page: AppTest) -> str:
     return "\n".join(plainly(each.value) for each in (*page.markdown, *page.info, *page.caption))
 
 
+def assert_drawn(page: AppTest, rows: pd.DataFrame, measure: str) -> None:
+    """Every value of a measure, beside those of the control; chance may be a line of its own."""
+    of = rows[(rows["measure"] == measure) & (rows["model"] != module.CHANCE)].dropna(
+        axis=0, subset="value"
+    )
+    shown, *_ = drawn(page, f"{measure} of the dictionaries by kind.")
+    for column in ("kind", "model"):
+        assert shown[column].tolist() == of[column].tolist()
+    assert shown["value"].tolist() == pytest.approx(of["value"].tolist())
+
+
 def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: Answer) -> None:
     shown = healthy(page.run())
     rows = kept.table[kept.table["width"] == 4]
-    right, how, latents, facts = [frame.value for frame in shown.dataframe[:4]]
-    tables = module.side_by_side(rows)
-    assert right["F1"].tolist() == tables["right"]["F1"].tolist()
-    assert how["L0"].tolist() == tables["how"]["L0"].tolist()
-    assert kept.sentence in said(shown)
+    for measure in set(rows["measure"]):
+        assert_drawn(shown, rows, measure)
+    assert kept.sentence in said(part(shown, "Controls and limits"))
+    latents, facts = [frame.value for frame in part(shown, "Latents").dataframe]
     own = [each for each in kept.findings["features"] if each["kind"] == "topk"]
     assert latents["latent"].tolist() == [each["latent"] for each in own]
     assert latents["words"].tolist() == [each["words"] for each in own]
@@ -84,22 +96,22 @@ def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: A
     told = {each["fact"]: each for each in kept.findings["told"] if each["kind"] == "topk"}
     assert facts["fact"].tolist() == list(told)
     assert facts["latent"].tolist() == [each["latent"] for each in told.values()]
+    part(shown, "Numbers and downloads")
     assert any("--width 4 6 --seeds 2 --steps 5 --words 150" in each.value for each in shown.code)
 
-    other = healthy(shown.segmented_control[0].set_value("batchtopk").run())
+    other = healthy(part(shown, "Latents").segmented_control[0].set_value("batchtopk").run())
     own = [each for each in kept.findings["features"] if each["kind"] == "batchtopk"]
-    assert other.dataframe[2].value["latent"].tolist() == [each["latent"] for each in own]
+    assert other.dataframe[0].value["latent"].tolist() == [each["latent"] for each in own]
     fact = own[0]["fact"]
     one = healthy(other.selectbox(key="dictionary_fact_majority-10").set_value(fact).run())
-    assert set(one.dataframe[2].value["fact"]) == {fact}
+    assert set(one.dataframe[0].value["fact"]) == {fact}
 
     wide = healthy(one.selectbox(key="dictionary_width_majority").set_value(6).run())
     rows = kept.table[kept.table["width"] == 6]
-    tables = module.side_by_side(rows)
     claim, *_ = module.claims(replace(kept, table=rows))
     assert claim.short in said(wide)
-    assert wide.dataframe[0].value["F1"].tolist() == tables["right"]["F1"].tolist()
     assert "Latents are kept of the first width alone, 4" in said(wide)
+    assert_drawn(wide, rows, "F1")
 
 
 def test_what_was_never_asked_is_trained_at_a_click(
@@ -121,8 +133,9 @@ def test_what_was_never_asked_is_trained_at_a_click(
     assert not offered.dataframe
     shown = computed(offered.button[-1].click())
     assert asked == [Dictionary(active=2)]
-    assert shown.dataframe[0].value["kind"].tolist()[:2] == ["topk", "batchtopk"]
-    frame = shown.dataframe[-1].value
+    (measured, *_) = drawn(shown, "F1 of the dictionaries by kind.")
+    assert measured["kind"].tolist()[:2] == ["topk", "batchtopk"]
+    frame = part(shown, "Numbers and downloads").dataframe[-1].value
     assert isinstance(frame, pd.DataFrame)
     assert set(frame["width"]) == {12}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from parts import part
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, healthy
 
@@ -48,10 +49,11 @@ def test_the_page_shows_means_over_seeds(folder: Path) -> None:
     save(folder / "few-labels", study.NAME, study.QUESTION, answer, None)
     shown = page()
     (means,) = study.wide(study.over_seeds(table), "right").values()
-    tables = [frame.value for frame in shown.dataframe]
-    pd.testing.assert_frame_equal(tables[0], means)
-    pd.testing.assert_frame_equal(tables[1], study.intrinsic(table, [4]))
+    pd.testing.assert_frame_equal(shown.dataframe[0].value, means)
     assert any("3 seeds" in text.value for text in shown.markdown)
+    intrinsic = healthy(part(shown, "Intrinsic dimension")).dataframe[0].value
+    pd.testing.assert_frame_equal(intrinsic, study.intrinsic(table, [4]))
+    part(shown, "nested")
     hard = healthy(shown.segmented_control(key="labels_measure").set_value("hard").run())
     (other,) = study.wide(study.over_seeds(table), "hard").values()
     pd.testing.assert_frame_equal(hard.dataframe[0].value, other)

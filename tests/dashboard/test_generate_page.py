@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from compared import plainly
 from conftest import tiny_config
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 from analyses.answers import fresh_answer, question
@@ -48,15 +49,19 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTe
     return page
 
 
+def said(page: AppTest) -> list[str]:
+    return [plainly(each.value) for each in page.markdown]
+
+
 def test_the_words_are_those_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, monkeypatch, run="anbn-s0", temperature="2.0", prompt_anbn="a a")
     assert not page.error
     made = generator(Run(folder / "anbn-s0"), 8, ("a", "a")).sample(12, Choice(temperature=2.0))
     (table,) = page.dataframe
     assert table.value["word"].tolist() == [" ".join(each.word) for each in made.words]
-    said = " ".join(plainly(each.value) for each in page.caption)
-    assert "--temperature 2" in said
-    assert "--prompt 'a a'" in said
+    captions = " ".join(plainly(each.value) for each in page.caption)
+    assert "--temperature 2" in captions
+    assert "--prompt 'a a'" in captions
     page.text_input(key="prompt_anbn").set_value("a x").run()
     assert "unknown symbol 'x'" in plainly(page.error[0].value)
 
@@ -66,9 +71,10 @@ def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     JOBS.wait()
     page.run()
     (claim,) = claims(decoders(Run(folder / "anbn-s0")))
-    shown = [plainly(each.value) for each in page.markdown]
-    assert f"#### {claim.short}" in shown
-    assert claim.sentence in shown
+    assert f"#### {claim.short}" in said(page)
+    assert claim.sentence in said(part(page, "Controls and limits"))
+    assert len(part(page, "Numbers and downloads").dataframe) == 1
+    assert not page.error
 
 
 def test_a_beam_is_drawn_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +84,7 @@ def test_a_beam_is_drawn_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPa
     ended = table[table["kept"] & table["ended"]].sort_values("score", ascending=False)
     (best,) = generator(Run(folder / "anbn-s0")).beam(3).words[:1]
     assert ended["word"].iloc[0] == " ".join(best.word)
-    assert f"The best word so far is `{ended['word'].iloc[0]}`" in " ".join(
-        plainly(each.value) for each in page.markdown
-    )
+    assert f"The best word so far is `{ended['word'].iloc[0]}`" in " ".join(said(page))
     last = int(table["step"].max())
     page.slider(key=f"beam_step_{last}").set_value(1).run()
     assert not page.exception
@@ -91,8 +95,9 @@ def test_the_loss_stands_beside_its_floor(folder: Path, monkeypatch: pytest.Monk
     JOBS.wait()
     page.run()
     asked = question("perplexity")
-    said = fresh_answer(Run(folder / "anbn-s0"), asked, asked.options()).sentence
-    assert said in [plainly(each.value) for each in page.markdown]
+    sentence = fresh_answer(Run(folder / "anbn-s0"), asked, asked.options()).sentence
+    assert sentence in said(part(page, "Controls and limits"))
+    part(page, "Numbers and downloads")
     assert any("lab analyse" in each.value and "perplexity" in each.value for each in page.code)
     assert not page.exception
 

@@ -10,8 +10,9 @@ from threading import Event
 
 import pytest
 from conftest import tiny_config, without_pictures
+from parts import part
 from streamlit.testing.v1 import AppTest
-from test_pages import SHOW, computed, said
+from test_pages import SHOW, computed, drawn, said
 
 from analyses.answers import Answers, answer, question
 from dashboard.background import JOBS, KEPT
@@ -70,20 +71,26 @@ def test_what_fails_is_one_line_and_its_traceback_is_logged(
     assert "KeyError" in error.value
     assert "Traceback" not in error.value
     assert "\n" not in error.value
-    assert [part.value for part in page.markdown] == ["before", "after"]
+    assert [each.value for each in page.markdown] == ["before", "after"]
     assert "Traceback" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("name", "remains"), [("model", "Where the compute goes"), ("heads", "All heads and parts")]
+    ("name", "remains", "words"),
+    [
+        ("model", "Where the compute goes", "The parts' shares by length."),
+        ("heads", "All heads and parts", "Accuracy lost per ablated head."),
+    ],
 )
-def test_a_bad_symbol_leaves_the_rest_of_the_page(run: Run, name: str, remains: str) -> None:
+def test_a_bad_symbol_leaves_the_rest_of_the_page(
+    run: Run, name: str, remains: str, words: str
+) -> None:
     if name == "heads":
         with without_pictures():
             answer(run, name, question(name).brief)
     page = opened(name, word_anbn="a x b")
     assert ["unknown symbol 'x'" in error.value for error in page.error] == [True]
-    assert remains in [header.value for header in page.header]
+    assert drawn(part(page, remains), words)
     assert name == "heads" or len(page.dataframe) >= 2
 
 
@@ -96,13 +103,14 @@ def test_a_damaged_run_leaves_the_others_and_the_pages_that_need_none(
     write_json(run.path.parent / "another" / "run.json", record)
     page = opened("runs")
     assert page.selectbox(key="run").value == "another"
-    assert page.dataframe[0].value["run"].tolist() == ["another", "run"]
+    assert part(page, "All runs").dataframe[0].value["run"].tolist() == ["another", "run"]
     assert len(page.error) == 1
     assert not opened("sweeps").error
     page.selectbox(key="run").set_value("run").run()
     assert not page.exception
     assert not page.error
-    assert len(page.get("vega_lite_chart"))
+    assert len(part(page, "Training").get("vega_lite_chart"))
+    assert not page.error
 
 
 # -- while a run is trained -----------------------------------------------------------------------
@@ -171,7 +179,7 @@ def test_two_tabs_share_one_computation_that_outlives_them(go: Event) -> None:
     for page in (first.run(), other):
         assert [button.label for button in page.button] == ["Stop"]
         assert [bar.proto.text for bar in page.get("progress")] == ["a quarter"]
-        assert [part.value for part in page.markdown] == ["after"]
+        assert [each.value for each in page.markdown] == ["after"]
     assert begun == [1]
     go.set()
     JOBS.wait()
@@ -221,7 +229,7 @@ def test_what_nobody_waits_for_ends(left: bool, monkeypatch: pytest.MonkeyPatch)
         page.button[0].click().run()  # it is asked again
         JOBS.wait()
         page.run()
-    assert [part.value for part in page.markdown] == ["again" if left else "found"]
+    assert [each.value for each in page.markdown] == ["again" if left else "found"]
 
 
 AT_ONCE = """
@@ -262,4 +270,5 @@ def test_a_question_is_answered_without_its_page(run: Run) -> None:
         page = computed(button.click())
     kept = Answers(run.path, "accuracy").latest()
     assert kept is not None
-    assert kept.sentence in said(page)
+    assert kept.verdict.short in said(page)
+    assert kept.sentence in said(part(page, "Controls and limits"))

@@ -161,9 +161,9 @@ def test_a_head_is_linked_and_chosen(run: Run, monkeypatch: pytest.MonkeyPatch) 
         layers = json.loads(framed(page, "trained")[1])["layer"]
         frames = [each["filter"] for layer in layers for each in layer.get("transform", [])]
         assert frames == [{"field": "part", "equal": part}]
-        assert any(header.value == f"{part} on a word" for header in page.header)
+        assert any(header.value == f"{part} on this line" for header in page.subheader)
     page = healthy(page.selectbox(key="head_of_2x3").set_value("L1H0").run())
-    assert any(header.value == "L1H0 on a word" for header in page.header)
+    assert any(header.value == "L1H0 on this line" for header in page.subheader)
 
 
 def test_a_head_on_the_typed_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,11 @@ def test_hostile_words_are_shown_as_text(
     for word in expected:
         says(page, word, "h4" if name in ("patching", "explanations") else "[data-testid=stMain]")
     assert_text(page)
+    if name in ("runs", "try", "patching"):
+        for part in page.get_by_role("tab").all():
+            part.click()
+            page.wait_for_selector(IDLE)
+            assert_text(page)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_a_hostile_link_is_shown_as_text(
 
 
 def test_a_sweep_is_drawn(page: Page, address: str) -> None:
-    opened(page, f"{address}/sweeps")
+    opened(page, f"{address}/sweeps?part_of_sweep=Capacity")
     for word in ("word length", "seeds that learn it"):
         drawn = page.get_by_test_id("stVegaLiteChart").filter(has_text=word)
         expect(drawn.first).to_be_visible()
@@ -181,7 +186,7 @@ def test_home_sees_a_training_end(page: Page, address: str, runs: Path) -> None:
         opened(page, f"{address}/runs?run=brackets")
         says(page, "step 2")
         run.update(status="finished")
-    says(page, "Accuracy by length")
+    says(page, "has not been asked of brackets")
     assert page.get_by_test_id("stProgress").count() == 0
 
 
@@ -203,11 +208,15 @@ def test_an_upload_is_learned_and_all_that_is_said_of_it_is_text(page: Page, add
         says(page, f"lines of {label}")
     assert_text(page)
     page.get_by_role("button", name="Discover the rule").click()
-    expect(page.get_by_role("heading", name="Who finds what")).to_be_visible()
+    expect(page.get_by_role("tab", name="Who finds what")).to_be_visible()
     page.wait_for_selector(IDLE)
     says(page, f"A line is {LABELS[0]} if it never contains {WORDS[3]}.")
+    page.get_by_role("tab", name="Try a line").click()
     page.get_by_role("textbox", name="Line").fill(f"{WORDS[0]} {WORDS[3]}")
     page.get_by_role("textbox", name="Line").press("Enter")
+    assert_text(page)
+    page.get_by_role("link", name="Look inside").click()
+    expect(page.get_by_role("heading", name="Heads")).to_be_visible()
     assert_text(page)
 
 

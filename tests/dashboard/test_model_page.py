@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TINY, tiny_config, tiny_of
+from parts import part, parts
 from streamlit.testing.v1 import AppTest
 
 from models.families import FAMILIES
@@ -16,14 +17,11 @@ from models.runs.run import Run
 from models.training.loop import train
 
 SHOW = """
-import streamlit as st
-from dashboard.views.look_inside import model
-from dashboard.drawing import explain_errors
-from dashboard.selection import choose_run
-with explain_errors():
-    choose_run(st.container(), steps=False)
-    model.show()
+from dashboard.pages import pages
+pages()["model"].draw()
 """
+STEPS, NAMES, COSTS = "Step by step", "Parameters by name", "Where the compute goes"
+MEASURES, HOOKS = "How far back, and in how many dimensions", "Every activation by name"
 VARIANTS: list[ModelConfig] = [
     TINY,
     replace(TINY, positions="rotary", norm_placement="sandwich", mlp="gated"),
@@ -40,7 +38,10 @@ def opened(
     run = Run.create(path / "run", tiny_config(model=config, **changes))
     train(run, "cpu")
     monkeypatch.setattr(sys, "argv", ["app.py", str(path)])
-    page = AppTest.from_string(SHOW, default_timeout=120).run()
+    return healthy(AppTest.from_string(SHOW, default_timeout=120).run())
+
+
+def healthy(page: AppTest) -> AppTest:
     assert not page.exception
     assert not page.error
     return page
@@ -50,6 +51,14 @@ def charts(page: AppTest) -> int:
     return len(page.get("vega_lite_chart"))
 
 
+def assert_drawn(page: AppTest, steps: int, costs: int) -> None:
+    """So many charts in each part, below the drawing that stands above them all."""
+    names = [tab.label for tab in page.tabs]
+    shown = [charts(healthy(opened)) - 1 for opened in parts(page)]
+    expected = {STEPS: steps, NAMES: 0, COSTS: costs, MEASURES: 0, HOOKS: 0}
+    assert dict(zip(names, shown, strict=True)) == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("config", VARIANTS, ids=lambda config: config.positions)
 def test_a_transformer(
@@ -57,10 +66,11 @@ def test_a_transformer(
 ) -> None:
     page = opened(tmp_path, config, monkeypatch)
     steps = {"none": 7, "rotary": 9, "t5": 9}[config.positions]
-    assert charts(page) == 1 + steps + 2 + 3  # drawing, steps, costs, kernels
-    assert page.metric[0].value == f"{sum(p.numel() for p in run_of(page, tmp_path)):,}"
-    page.segmented_control[1].set_value(1).run()
-    assert not page.exception
+    assert_drawn(page, steps, costs=2)
+    numbers = sum(p.numel() for p in run_of(page, tmp_path))
+    assert part(page, NAMES).metric[0].value == f"{numbers:,}"
+    (head,) = (c for c in part(page, STEPS).segmented_control if c.label == "Head")
+    healthy(head.set_value(1).run())
     assert any("head 1 is one of 2" in caption.value for caption in page.caption)
 
 
@@ -73,7 +83,7 @@ def test_a_rival(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPa
     config = ModelConfig(architecture=architecture, n_layers=1, d_model=8)
     page = opened(tmp_path, config, monkeypatch)
     steps = {"lstm": 2, "gru": 1, "rnn": 1, "cnn": 3, "ngram": 1}[architecture]
-    assert charts(page) == 1 + steps + (0 if architecture == "ngram" else 2) + 3
+    assert_drawn(page, steps, costs=0 if architecture == "ngram" else 2)
 
 
 @pytest.mark.slow
@@ -84,9 +94,9 @@ def test_two_sides(tmp_path: Path, architecture: str, monkeypatch: pytest.Monkey
     page = opened(
         tmp_path, config, monkeypatch, language="copy", objective="sequence-to-sequence", max_n=8
     )
-    told = [info.value.split(":")[0] for info in page.info]
+    told = [info.value.split(":")[0] for opened in parts(page) for info in opened.info]
     steps = 2 if config.family.recurrent else 0
-    assert charts(page) == 1 + steps + 3
+    assert_drawn(page, steps, costs=0)
     assert told == [
         *([] if steps else ["The steps of cross-attention are not drawn"]),
         "What two sides cost is not counted here",
@@ -98,11 +108,10 @@ def test_measuring_and_a_word_that_is_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened(tmp_path, replace(TINY, positions="learned", n_ctx=32), monkeypatch)
-    before = charts(page)
-    page.toggle[0].set_value(True).run()
-    assert not page.exception
+    before = charts(part(page, COSTS))
+    healthy(page.toggle(key="measure").set_value(True).run())
     assert charts(page) == before + 1
-    page.text_input[0].set_value("a " * 41).run()
+    page.text_input(key="word_anbn").set_value("a " * 41).run()
     assert "steps are drawn for up to 40" in page.error[0].value
 
 
@@ -111,14 +120,12 @@ def test_how_far_back_and_in_how_many_dimensions(
 ) -> None:
     config = ModelConfig(architecture="lstm", n_layers=1, d_model=8)
     page = opened(tmp_path, config, monkeypatch)
-    steps = page.dataframe[-1].value
+    steps = part(page, COSTS).dataframe[-1].value
     assert steps["path length"].tolist() == [3, 7, 15, 31]
-    before = charts(page)
-    choice = next(c for c in page.segmented_control if c.label == "Measure")
-    for name in ("influence by distance", "effective dimension"):
-        choice.set_value(name).run()
-        assert not page.exception
-        assert not page.error
+    before = charts(part(page, MEASURES))
+    for asked, name in (("reach", "influence by distance"), ("dimension", "effective dimension")):
+        healthy(page.segmented_control(key="measured_of_model").set_value(name).run())
         assert charts(page) == before + 1
+        page.session_state[f"part_of_{asked}"] = "Controls and limits"  # a part inside a part
+        healthy(page.run())
         assert any("Nothing inside this network is claimed" in m.value for m in page.markdown)
-        choice = next(c for c in page.segmented_control if c.label == "Measure")

@@ -11,8 +11,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +23,7 @@ from altair.typing import ChartType
 from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
 from drawn import read_json
+from parts import part
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
@@ -42,11 +41,9 @@ from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.explanations import on_scale
 from analyses.registry import registered
 from analyses.studies import leaderboard
-from analyses.words import near_miss
 from dashboard import selection
 from dashboard.background import JOBS
 from dashboard.drawing import share
-from dashboard.views.explain import leaderboard as view
 from models.languages import END_ID
 from models.model_config import ModelConfig
 from models.runs.files import write_json
@@ -61,12 +58,6 @@ pages()["{page}"].draw()
 """
 PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circuits")
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
-
-
-def pressed(page: AppTest, label: str) -> AppTest:
-    """The page after a click on the button with this label."""
-    (button,) = (each for each in page.button if each.label == label)
-    return button.click().run()
 
 
 NGRAM = pytest.param("ngram", marks=pytest.mark.torture)
@@ -153,12 +144,13 @@ def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
 
 
 def assert_shown(page: AppTest, words: str, result: Answer, chart: ChartType) -> None:
-    """An answer's sentence, all rows of its picture, and its table, the last of the page."""
+    """An answer's sentence, all rows of its picture, and its table."""
     summary = result.sentence
-    assert summary in [plainly(element.value).removeprefix("#### ") for element in page.markdown]
     shown = [len(table) for table in drawn(page, f"{words} {summary}")]
     assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
-    assert_same(page.dataframe[-1].value, result.table)
+    part(page, "Controls and limits")
+    assert summary in [plainly(element.value) for element in page.markdown]
+    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, result.table)
 
 
 def assert_same(shown: pd.DataFrame, expected: pd.DataFrame) -> None:
@@ -205,14 +197,17 @@ def test_a_kept_answer_is_shown_whole(run: Run, name: str, asked: str, words: st
     if result is None:
         assert not has_heads(run)
     else:
-        assert_shown(opened(name), words, result, question(asked).chart(result))
+        page = opened(name)
+        if name == "heads":
+            part(page, "All heads and parts")
+        assert_shown(page, words, result, question(asked).chart(result))
 
 
 @EVERY_KIND
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     page, kept, metrics = opened("runs"), Answers(run.path, "accuracy").latest(), run.metrics()
     assert kept is not None
-    (row,) = page.dataframe[0].value.to_dict("records")
+    (row,) = part(page, "All runs").dataframe[0].value.to_dict("records")
     assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
     assert row["step"] == 6
     assert row["recognition in the window"] == share(metrics[-1]["recognition"])
@@ -220,40 +215,37 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     assert row["exact to n"] == ("-" if reach is None else str(reach))
     every = every_word(kept)
     assert every is not None
-    pd.testing.assert_frame_equal(page.dataframe[1].value, every, check_dtype=False)
+    part(page, "Every word")
+    pd.testing.assert_frame_equal(page.dataframe[0].value, every, check_dtype=False)
     assert f"Every word of 1 to {len(every)} symbols was judged:" in said(page)
     example = " ".join(run.language.example())
     for fact in (run.language.chomsky, example, f"sizes 1 to {run.config.max_n}"):
         assert f"**{fact}**" in said(page)
+    part(page, "Training")
     assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss of "))
 
 
 @EVERY_KIND
 def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
-    """Typed, and by both buttons; the verdict is the model's at the place where it is read."""
+    """The page's own line, and typed ones; the verdict is the model's where it is read."""
     page = opened("try")
-    near = " ".join(near_miss(run, 4, 1))
-    asked: list[tuple[Callable[[], AppTest], str, bool]] = [
-        (lambda: pressed(page, "A near miss"), near, False),
-        (lambda: pressed(page, "A word of the language"), "a a a a b b b b", True),
-        (lambda: page.text_input[0].set_value("a a b").run(), "a a b", False),
-    ]
-    for do, word, truth in asked:
-        healthy(do())
-        assert page.text_input[0].value == word
+    for word, truth in (("a a a a b b b b", True), ("a a b", False), ("b a", False)):
+        if page.text_input[0].value != word:
+            healthy(page.text_input[0].set_value(word).run())
         symbols = word.split()
         tokens = run.model().to_tokens(word)
         at = 0 if run.config.model.sees_ahead else -1
         with torch.no_grad():
             probability = float(run.model()(tokens)[0, at, END_ID].sigmoid())
         accepted = probability > 0.5
-        boxes = page.success if accepted == truth else page.error
-        assert boxes[0].value.startswith(
-            f"The model says: **{'in' if accepted else 'not in'} the language**"
-        )
+        verdict = f"The model says: **{'in' if accepted else 'not in'} the language**"
+        right = "right" if accepted == truth else "wrong"
+        assert f"{verdict}. That is {right}." in said(page)
+        part(page, "The truth: the rule, and what decides")
         rationale = run.language.rationale(tuple(symbols)) or ()
         if rationale:
             assert marked(page) == [(i, symbols[i]) for i in rationale]
+        part(page, "What may follow")
         (table,) = drawn(page, "Probability of every next token")
         ends = table[table["token"] == "<end>"].set_index("position")
         assert ends["probability"].iloc[-1] == pytest.approx(probability, abs=1e-6)
@@ -266,7 +258,7 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
 def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
     kept = Answers(run.path, "probing").latest()
     assert kept is not None
-    shown = opened("probing").dataframe[0].value.to_dict("records")
+    shown = part(opened("probing"), "Best sites").dataframe[0].value.to_dict("records")
     for row, (name, best) in zip(shown, kept.findings["best"].items(), strict=True):
         expected = {"variable": name, "trained": best["score"], **best["controls"]}
         expected |= {key: best[key] for key in ("site", "metric", "mlp", "longer", "compression")}
@@ -332,15 +324,18 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
         return
     kept, page = Answers(run.path, "interventions").latest(), opened("interventions")
     assert kept is not None
-    assert kept.sentence in said(page)
-    assert [plainly(line.value) for line in page.info] == kept.findings["refused"]
+    assert kept.sentence in said(part(page, "Controls and limits"))
     figures = charts(kept)
     titles = {"erasure": "Erased", "steering": "Moved", "states": "Put into another state"}
     titles |= {"interchange": "Exchanged", "scrubbing": "Scrubbed"}
-    for name, title in titles.items():
-        assert (name in figures) == (title in [header.value for header in page.subheader])
+    first, *others = [titles[name] for name in figures]
+    assert f"**{first}**" in said(page)
+    there = [tab.label for tab in page.tabs]
+    assert [title for title in titles.values() if title in there] == others
+    part(page, "Where it hurts most")
+    assert [plainly(line.value) for line in page.info] == kept.findings["refused"]
     assert page.dataframe[0].value["variable"].tolist() == list(kept.findings["erasure"])
-    choose = {box.label: box for box in page.selectbox}
+    choose = {box.label: box for box in part(page, "On this line").selectbox}
     choose["Variable"].set_value("count_b").run()
     choose["Site"].set_value("L0 resid_post").run()
     page.text_input[0].set_value("a a b").run()
@@ -365,6 +360,7 @@ def test_heads_look_at_the_typed_word(run: Run) -> None:
     healthy(page.text_input[0].set_value("a b").run())
     for query, read in enumerate(("0 <bos>", "1 a", "2 b")):
         healthy(page.segmented_control[0].set_value(read).run())
+        part(page, "One head on the whole line")
         every, lines, _ = drawn(page, "Where it looks")
         assert set(every["query"]) == {query}
         assert len(lines) == len(lines.drop_duplicates(["query", "key"]))
@@ -390,8 +386,7 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
         page.segmented_control[0].set_value("break").run()
         own = {"direction": "break"}
     result = fresh_answer(run, module, module.options(word=typed, **own))
-    assert_shown(healthy(page), words, result, module.chart(result))
-    found, text, symbols = result.findings, said(page), typed.split()
+    found, text, symbols = result.findings, said(healthy(page)), typed.split()
     if name == "patching":
         places = [position - 1 for position in found["changed_positions"]]
         assert "Not in the language. In colour" in text
@@ -400,8 +395,10 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
         assert f'"in the language": {found["probability"]:.3f} (truth: it is)' in text
         scores = pd.DataFrame(found["agreement"])
         numbers = dict.fromkeys(scores.columns[4:], float)  # None where it is not defined
+        part(page, "How right, and at what cost")
         assert_same(page.dataframe[0].value, scores.astype(numbers))
     assert marked(page) == [(i, symbols[i]) for i in places]
+    assert_shown(page, words, result, module.chart(result))
 
 
 @pytest.mark.slow
@@ -442,9 +439,10 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
     kept, page = Answers(run.path, "leaderboard").latest(), opened("leaderboard")
     assert kept is not None
-    assert kept.sentence in said(page)
-    assert "`lab sweep leaderboard`" in page.info[0].value
-    assert_same(page.dataframe[-1].value, kept.table)
+    assert "`lab sweep leaderboard`" in said(page)
+    assert kept.sentence in said(part(page, "Controls and limits"))
+    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, kept.table)
+    part(page, "As numbers")
     page.button_group(key="replacements").set_value(["data"]).run()
     healthy(page.multiselect(key="measures").set_value(["deletion", "completeness"]).run())
     for verdicts in ("all", "right", "wrong"):
@@ -454,7 +452,7 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
             rows = rows[rows["right"] == (verdicts == "right")]
         rows = on_scale(rows[rows["membership"] == "members"], "probability")
         if rows.empty:
-            assert page.info[-1].value.startswith("None of the members ")
+            assert page.info[0].value.startswith("None of the members ")
             continue
         means = rows.groupby("method", sort=False)["deletion"].mean()
         numbers = page.dataframe[0].value
@@ -467,30 +465,6 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
         assert ("Not defined here: completeness." in [i.value for i in page.info]) != defined
         (table, *_) = drawn(page, f"{run.name}, means over words: deletion")
         assert set(table["measure"]) <= {"deletion", "completeness"}
-        words = rows.drop_duplicates("word")["text"]
-        assert page.dataframe[1].value["text"].tolist() == words.tolist()
-
-
-@pytest.mark.slow
-def test_a_run_that_was_not_asked_is_asked_of_few_words(
-    own: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At once, without writing into the run; of more words on demand, and then it is kept."""
-    for path in folders_of(own.path, "leaderboard"):
-        shutil.rmtree(path)
-    quick = partial(view.Leaderboard, samples=64, draws=2)
-    monkeypatch.setattr(view, "FEW", 2)
-    monkeypatch.setattr(view, "Leaderboard", lambda words=3: quick(words=words))
-    page = computed(opened("leaderboard"))
-    assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
-    assert Answers(own.path, "leaderboard").latest() is None
-    (button,) = [button for button in page.button if button.label == "Ask about 3 words"]
-    computed(button.click())
-    assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
-    kept = Answers(own.path, "leaderboard").latest()
-    assert kept is not None
-    assert kept.findings["words"] == 3
-    assert "Ask about 3 words" not in [button.label for button in page.button]
 
 
 @pytest.mark.slow
@@ -510,21 +484,22 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     script = SHOW.format(page="leaderboard")
     page = healthy(AppTest.from_string(script, default_timeout=120).run())
     assert all(claim in said(page) for claim in kept.findings["claims"])
-    assert_same(page.dataframe[1].value, kept.table)
+    assert_same(part(page, "Numbers and downloads").dataframe[0].value, kept.table)
     page.button_group(key="language").set_value("dieren_muis").run()
     page.button_group(key="replacements").set_value(["fixed"]).run()
     healthy(page.multiselect(key="measures").set_value(["AUROC", "error"]).run())
     assert "right: 75.0%, 100.0%." in said(page)
     assert page.info[0].value == "Not defined here: error."
     table = kept.table[kept.table["replacement"] == "fixed"]
-    for title, language, measure, index in (
-        ("dieren_muis, transformer, means over training seeds", "dieren_muis", "AUROC", 0),
-        ("Models told apart by the shortcut", "dieren_muis", "shortcut found", 2),
+    for title, language, measure, name in (
+        ("dieren_muis, transformer, means over training seeds", *("dieren_muis", "AUROC"), NUMBERS),
+        ("Models told apart by the shortcut", *("dieren_muis", "shortcut found"), SHORTCUT),
     ):
+        part(page, name)
         expected = table[(table["language"] == language) & (table["measure"] == measure)]
         (rows,) = drawn(page, f"{title}: {measure} by method.")
         assert rows["mean"].tolist() == pytest.approx(expected["mean"].tolist())
-        numbers = page.dataframe[index].value
+        numbers = page.dataframe[0].value
         assert numbers["method"].tolist() == ["LIME", "random"]
         names = {"mean": measure, "low": f"{measure}, low", "high": f"{measure}, high"}
         for name, column in names.items():
@@ -532,6 +507,9 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
         assert (
             numbers["calls"].tolist() == [512, 0] if measure == "AUROC" else "calls" not in numbers
         )
+
+
+NUMBERS, SHORTCUT = "As numbers", "The planted shortcut"
 
 
 def ranked() -> Answer:
@@ -603,7 +581,6 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     change(own, "discovery", findings=found)
     page = opened("discovery")
     assert kept.verdict.short in said(page)
-    assert found["evidence"] in said(page)
     kinds = ("", "_other_lengths", "_truth", "_truth_beyond")
     agreements = [found[f"agreement{of}"] for of in kinds if found[f"agreement{of}"] is not None]
     expected = [str(found["n_states"]), *map(share, agreements)]
@@ -612,7 +589,8 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     chart = question("discovery").chart(kept).to_dict()["datasets"].values()
     shown = drawn(page, f"The extracted automaton. {kept.sentence}")
     assert sorted(map(len, shown)) == sorted(map(len, chart))
-    assert_same(page.dataframe[-1].value, kept.table)
+    assert found["evidence"] in said(part(page, "Controls and limits"))
+    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, kept.table)
 
 
 def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -622,7 +600,7 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         files[name] = data
 
     monkeypatch.setattr(DeltaGenerator, "download_button", keep)
-    opened("probing")
+    part(opened("probing"), "Numbers and downloads")
     kept = Answers(run.path, "probing").latest()
     assert kept is not None
     stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about
@@ -660,7 +638,7 @@ def test_a_page_shows_another_checkpoint(own: Run) -> None:
     kept = Answers.of(then, "probing").latest()
     assert kept is not None
     assert kept.model_hash == then.model_hash() != own.model_hash()
-    assert plainly(kept.sentence) in said(page)
+    assert plainly(kept.sentence) in said(part(page, "Controls and limits"))
 
 
 @pytest.mark.parametrize(
@@ -675,6 +653,7 @@ def test_a_link_keeps_what_was_chosen(run: Run, name: str, key: str, value: str)
     key = key.format(run=run.name)
     page = AppTest.from_string(SHOW.format(page=name), default_timeout=120)
     page.query_params["target_of_anbn"] = "a-b"
+    page.query_params["part_of_interventions"] = "On this line"
     page.query_params[key] = value
     box = healthy(page.run()).selectbox(key=key)
     assert box.format_func(box.value) == value
@@ -692,9 +671,9 @@ def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
     assert kept is not None
     arguments = vars(question("patching").options())
     change(own, "patching", arguments=arguments, sentence="as it was kept")
-    assert "as it was kept" in said(opened("patching"))
+    assert "as it was kept" in said(part(opened("patching"), "Controls and limits"))
     change(own, "patching", model_hash="another")
-    assert "as it was kept" not in said(opened("patching"))
+    assert "as it was kept" not in said(part(opened("patching"), "Controls and limits"))
 
 
 def test_a_question_that_was_not_asked_can_be(own: Run) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 PAGE = """
-from dashboard.views.discover.rule_of_run import details, metrics
+from dashboard.drawing import tabs
+from dashboard.views.discover.rule_of_run import details, said
 
 found = {{
     "status": "{status}", "n_states": 8, "agreement": 0.9, "agreement_other_lengths": None,
@@ -14,8 +16,8 @@ found = {{
     "by_length": [{{"length": n, "count": 2, "rule": 0.5, "network": 1.0}} for n in (2, 4)],
     "envelope": {{"shape": "a* b*", "constraints": "a = b", "asked": 9, "inside": 1, "outside": 1}},
 }}
-metrics(found)
-details(found)
+said(found)
+tabs("part_of_rule", details(found))
 """
 
 
@@ -23,6 +25,9 @@ details(found)
 def test_a_rejected_automaton_is_not_described(status: str, automaton: bool) -> None:
     page = AppTest.from_string(PAGE.format(status=status), default_timeout=120).run()
     assert not page.exception
-    assert any("`a* b*`" in line.value for line in page.markdown)
     assert bool(page.metric) == bool(page.code) == automaton
-    assert ("By length" in [header.value for header in page.header]) == automaton
+    shape, length = "Beyond regular languages", "By length"
+    assert [tab.label for tab in page.tabs] == [shape, *([length] if automaton else [])]
+    assert any("`a* b*`" in line.value for line in part(page, shape).markdown)
+    assert not automaton or part(page, length).get("vega_lite_chart")
+    assert not page.error

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from parts import part, parts
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, healthy
 
@@ -54,8 +55,15 @@ def test_the_page_shows_the_table_by_setting(folder: Path) -> None:
     wanted = summary.compact(summary.summed_up(table))
     assert first["lens"].tolist() == wanted["lens"].tolist()
     assert first["score"].tolist() == wanted["score"].tolist()
-    assert any("Of the 2 edges of the plan 1 were found" in text.value for text in shown.markdown)
-    assert any("it printed (2 times)" in text.value for text in shown.markdown)
+    for name, words in (
+        ("One network", "Of the 2 edges of the plan 1 were found"),
+        ("In words", "Said."),
+        ("Faults: 1", "it printed (2 times)"),
+    ):
+        assert any(words in text.value for text in healthy(part(shown, name)).markdown)
+    for opened in parts(shown):
+        healthy(opened)
+    part(shown, "All lenses")
     alone = healthy(shown.pills(key="settings").set_value(["open"]).run())
     own = summary.compact(summary.summed_up(table[table["setting"] == "open"]))
     assert alone.dataframe[0].value["score"].tolist() == own["score"].tolist()

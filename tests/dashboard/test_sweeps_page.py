@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from compared import plainly
 from drawn import read_json
+from parts import part
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_capacity import BY, LAYERS, WIDTH, WINDOW, sized
@@ -35,6 +36,7 @@ LANGUAGES = {"an": {(1, 4): (2, 6), (2, 4): (6, 6), (1, 8): (1, 2), (2, 8): (5, 
 LANGUAGES |= {"anbn": {(1, 4): (0, 1), (2, 4): (2, 1), (1, 8): (3, 2), (2, 8): (4, 6)}}
 FOUND: dict[str, tuple[str, dict[str, Any]]] = {}
 CURVES, CELLS, MAP = "Verdicts right, members and others alike by word", "Verdicts right", "Which"
+BEST, FACTORS, LAW = "The best against the others", "By two factors", "A power law?"
 
 
 def table_of() -> pd.DataFrame:
@@ -90,6 +92,11 @@ def frame(page: AppTest, *columns: str) -> pd.DataFrame:
     return found
 
 
+def there(page: AppTest) -> list[str]:
+    """The names of the page's parts."""
+    return [plainly(tab.label) for tab in page.tabs]
+
+
 def test_where_no_sweep_is_the_command_that_makes_one_is_said(folder: Path) -> None:
     page = healthy(opened())
     assert "`lab sweep capacity`" in page.info[0].value
@@ -107,6 +114,7 @@ def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) 
     assert "16 runs: 2 languages x n_layers, d_model x 2 seeds; 40 to 160 parameters" in said(page)
     shown = readable(summary(table, BY), BY)
     pd.testing.assert_frame_equal(frame(page, "perfect"), shown, check_dtype=False)
+    healthy(part(page, "The sweep's file"))
     assert [code.value for code in page.code] == ["seeds = 2"]
 
 
@@ -116,6 +124,7 @@ def test_an_unfinished_sweep_says_what_is_missing(folder: Path) -> None:
     page = healthy(opened())
     (told,) = page.info
     assert "16 runs are here, and 3 are missing" in told.value
+    healthy(part(page, "Left out: 1"))
     assert "- anbn-s9 failed twice: OSError: no space" in said(page)
     write(folder / "small", table_of())
     assert not healthy(page.run()).info
@@ -128,16 +137,18 @@ def test_the_pictures_show_the_sweeps_numbers(folder: Path) -> None:
     page = healthy(opened())
     seeds, found = curves(table, BY), cells(table, "language", BY[0])
     assert max(map(len, drawn(page, CURVES))) == len(seeds) / 2  # a panel per language
-    (grid,) = [part for part in drawn(page, CELLS) if "down" in part]
-    assert grid["right"].tolist() == pytest.approx(found["right"].tolist())
     assert_same(frame(page, "group"), seeds)
+    healthy(part(page, FACTORS))
+    (grid,) = [data for data in drawn(page, CELLS) if "down" in data]
+    assert grid["right"].tolist() == pytest.approx(found["right"].tolist())
     assert_same(frame(page, "right", "low"), found)
     sizes = capacity.capacity_map(table, BY)
+    healthy(part(page, "Capacity"))
     assert_same(frame(page, "smallest"), sizes)
     for sentence in capacity.sentences(sizes, BY):
         assert f"- {sentence}" in said(page)
-    shares = [part for part in drawn(page, MAP) if "share" in part]
-    assert sum(part["frame"].sum() for part in shares) == 2 * 2  # both languages, in both grids
+    shares = [data for data in drawn(page, MAP) if "share" in data]
+    assert sum(data["frame"].sum() for data in shares) == 2 * 2  # both languages, in both grids
 
 
 @pytest.mark.slow
@@ -146,11 +157,14 @@ def test_filters_hold_for_the_whole_page_and_come_by_the_link(folder: Path) -> N
     write(folder / "small", table)
     page = healthy(opened(only_language="anbn", only_d_model="8", only_seed=["1"]))
     rows = table[(table["language"] == "anbn") & (table[WIDTH] == 8) & (table["seed"] == 1)]
-    assert frame(page, "recognition")["run"].tolist() == ["anbn-1-8-1", "anbn-2-8-1"]
     assert_same(frame(page, "group"), curves(rows, BY))
-    assert_same(frame(page, "right", "low"), cells(rows, "language", BY[0]))
-    assert_same(frame(page, "smallest"), capacity.capacity_map(rows, BY))
     assert len(frame(page, "perfect")) == 2
+    part(page, FACTORS)
+    assert_same(frame(page, "right", "low"), cells(rows, "language", BY[0]))
+    part(page, "Capacity")
+    assert_same(frame(page, "smallest"), capacity.capacity_map(rows, BY))
+    healthy(part(page, "Runs"))
+    assert frame(page, "recognition")["run"].tolist() == ["anbn-1-8-1", "anbn-2-8-1"]
     by_key = {group.key: group for group in page.get("button_group")}
     healthy(by_key["only_language"].set_value(["an"]).run())
     assert set(frame(page, "recognition")["language"]) == {"an"}
@@ -161,7 +175,7 @@ def test_any_two_factors_of_any_words_can_be_chosen(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table)
     link = {"down": "d_model", "across": "seed", "measured": "exact", "words": "beyond it"}
-    page = healthy(opened(**link))
+    page = healthy(opened(part_of_sweep=FACTORS, **link))
     beyond = table[table["length"] > WINDOW]
     assert_same(frame(page, "right", "low"), cells(beyond, WIDTH, "seed", "exact"))
     page.selectbox(key="down").set_value("seed").run()  # what is across cannot be down
@@ -182,7 +196,7 @@ def test_curves_of_another_measure(folder: Path, measure: str) -> None:
 @pytest.mark.slow
 def test_a_measure_that_no_run_has_is_not_offered(folder: Path) -> None:
     write(folder / "small", table_of().assign(exact=pd.NA).astype({"exact": "Float64"}))
-    page = healthy(opened())
+    page = healthy(part(opened(), FACTORS))
     measures = {group.key: group.options for group in page.get("button_group")}
     for key in ("curve", "measured"):
         assert measures[key] == ["recognition", "members", "others"]
@@ -193,22 +207,23 @@ def test_a_measure_that_no_run_has_is_not_offered(folder: Path) -> None:
 def test_how_many_seeds_are_enough_is_chosen(folder: Path, enough: str) -> None:
     table = table_of()
     write(folder / "small", table)
-    page = healthy(opened(enough=enough))
+    page = healthy(opened(part_of_sweep="Capacity", enough=enough))
     assert_same(frame(page, "smallest"), capacity.capacity_map(table, BY, ENOUGH[enough]))
 
 
 @pytest.mark.slow
 def test_no_map_where_one_size_varies(folder: Path) -> None:
     write(folder / "small", table_of(), [WIDTH])
-    page = healthy(opened())
-    assert "Capacity" not in [header.value for header in page.header]
+    names = there(healthy(opened()))
+    assert FACTORS in names
+    assert "Capacity" not in names
 
 
 @pytest.mark.slow
 def test_no_word_of_the_kind_is_said(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table[table["length"] <= WINDOW])
-    page = healthy(opened(words="beyond it"))
+    page = healthy(opened(part_of_sweep=FACTORS, words="beyond it"))
     assert "words: beyond it" in page.info[0].value
 
 
@@ -223,8 +238,15 @@ def test_runs_that_do_not_exist_together_are_said_to(folder: Path) -> None:
 def test_a_bad_link_shows_the_defaults(folder: Path) -> None:
     write(folder / "small", table_of())
     keys = ("sweep", "only_language", "only_d_model", "curve", "down", "across", "measured")
-    page = healthy(opened(**dict.fromkeys((*keys, "words", "enough"), "nonsense")))
-    plain = healthy(opened())
+    link = dict.fromkeys((*keys, "words", "enough"), "nonsense")
+    page, plain = healthy(opened(part_of_sweep="nonsense", **link)), healthy(opened())
+    assert_alike(page, plain)
+    for name in there(plain):
+        assert_alike(healthy(part(opened(**link), name)), healthy(part(plain, name)))
+
+
+def assert_alike(page: AppTest, plain: AppTest) -> None:
+    """The pages have equal tables."""
     for one, other in zip(page.dataframe, plain.dataframe, strict=True):
         pd.testing.assert_frame_equal(one.value, other.value)
 
@@ -235,22 +257,27 @@ def test_a_link_to_another_sweeps_filters_does_not_break_this_one(folder: Path) 
     table = table_of()
     write(folder / "first", table)
     write(folder / "second", table[table["language"] == "an"].assign(**{"model.bias": True}), BY)
-    page = healthy(opened(only_language="anbn", down="language", across="seed"))
+    page = part(opened(only_language="anbn", down="language", across="seed"), FACTORS)
+    assert_same(
+        frame(healthy(page), "right", "low"),
+        cells(table[table["language"] == "anbn"], "language", "seed"),
+    )
     page.selectbox(key="sweep").set_value("second").run()
-    assert set(frame(healthy(page), "recognition")["language"]) == {"an"}
+    healthy(part(healthy(page), "Runs"))
+    assert set(frame(page, "recognition")["language"]) == {"an"}
 
 
 @pytest.mark.slow
 def test_the_runs_of_the_folder_itself_are_linked(folder: Path) -> None:
     write(folder / "below", table_of())
-    page = healthy(opened())
+    page = healthy(part(opened(), "Runs"))
     assert not {*PAGES} & {*frame(page, "recognition")}
     assert f"`lab dashboard {folder / 'below'}`" in said(page)
     table = table_of()
     table["run"] = table["run"] + " &?"
     write(folder / "own", table)
     (folder / "own" / "results").rename(folder / "results")
-    page = healthy(opened())
+    page = healthy(part(opened(), "Runs"))
     assert page.selectbox(key="sweep").options[0] == folder.name
     links = frame(page, "recognition")
     for title, where in PAGES.items():
@@ -302,7 +329,7 @@ def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(DeltaGenerator, "download_button", keep)
     table = table_of()
     write(folder / "small", table)
-    opened(down="d_model", across="seed")
+    part(part(opened(down="d_model", across="seed"), FACTORS), "Capacity")
     found = {
         "sweep-by-length": curves(table, BY),
         "sweep-d_model-seed": cells(table, WIDTH, "seed"),
@@ -337,14 +364,16 @@ def test_the_best_setting_is_held_beside_the_others(folder: Path) -> None:
     page = healthy(opened(only_language="an", only_n_layers="2"))
     rows = table[(table["language"] == "an") & (table[LAYERS] == 2)]
     tested = paired.pairs(rows, BY, MEASURE)
+    healthy(part(page, BEST))
     ((title, expected),) = paired.versus(tested).items()
     shown = frame(page, "p, corrected")
     assert set(shown["best"]) == {title}
     assert_same(shown.drop(columns="best"), expected)
     assert paired.how(tested, MEASURE) in [plainly(caption.value) for caption in page.caption]
-    assert "By windows" not in [header.value for header in page.header]
-    alone = healthy(opened(only_n_layers="2", only_d_model="4"))
-    assert "The best setting against the others" not in [header.value for header in alone.header]
+    assert "By windows" not in there(page)
+    alone = healthy(part(opened(only_n_layers="2", only_d_model="4"), BEST))
+    assert [info.value for info in alone.info] == ["There is a single setting."]
+    assert not [f for f in alone.dataframe if "p, corrected" in f.value]
 
 
 @pytest.mark.slow
@@ -354,10 +383,12 @@ def test_a_sweep_with_bands_shows_them(folder: Path) -> None:
     write(folder / "banded", table, BY, asked)
     page = healthy(opened())
     values = by_seed(table, BY, asked)
+    healthy(part(page, "By windows"))
     assert_same(frame(page, "setting", "an x1", "anbn x3"), bands.wide(values))
     assert_same(frame(page, "mean_low"), bands.summary(values))
-    (shown,) = [part for part in drawn(page, "Share right by setting") if "band" in part]
+    (shown,) = [data for data in drawn(page, "Share right by setting") if "band" in data]
     assert len(shown) == len(values) == 2 * 4 * 2 * 2
+    healthy(part(page, BEST))
     assert_same(frame(page, "p, corrected")[["of"]], pairs_in_words(table, asked)[["of"]])
 
 
@@ -373,15 +404,16 @@ def test_further_measures_are_summed_up_and_drawn(folder: Path) -> None:
     table = table.assign(**{"loss.excess": excess})
     lost = [{"run": "x", "language": "an", "seed": 2, "model.n_layers": 1, "model.d_model": 4}]
     write(folder / "small", table, measures=["loss"], diverged=lost)
-    page = healthy(opened(along="d_model"))
+    page = healthy(part(opened(along="d_model"), "Further measures"))
     shown = over_seeds.wide(over_seeds.over_seeds(table, BY, ["loss"], pd.DataFrame(lost)), BY)
     found = frame(page, "excess", "diverged")
     pd.testing.assert_frame_equal(found, shown["loss"], check_dtype=False)
     assert found["diverged"].tolist() == [1, *[0] * 7]
-    points = [part for part in drawn(page, "Loss above the language") if "seed" in part]
+    points = [data for data in drawn(page, "Loss above the language") if "seed" in data]
     values = pd.concat(points)["value"]
     assert sorted(values) == pytest.approx(sorted(excess[~table["run"].duplicated()]))
     assert set(pd.concat(points)["place"]) == {4.0, 8.0}
+    healthy(part(page, "By setting"))
     assert frame(page, "perfect")["diverged"].tolist() == [1, *[0] * 7]
 
 
@@ -397,7 +429,7 @@ def test_the_law_of_the_loss_is_told(folder: Path) -> None:
     table["loss.excess"] = 3 * table["parameters"] ** -0.25 * noise
     table["loss.excess"] = table.groupby("run")["loss.excess"].transform("first")
     write(folder / "large", table, measures=["loss"])
-    page = healthy(opened())
+    page = healthy(part(opened(), LAW))
     runs = scaling.of_table(table, BY, "parameters")
     laws = scaling.laws(runs)
     for sentence in scaling.in_words(runs, laws, "parameters"):
@@ -405,4 +437,4 @@ def test_the_law_of_the_loss_is_told(folder: Path) -> None:
     pd.testing.assert_frame_equal(frame(page, "law", "alpha"), laws)
     assert laws.loc[laws["law"] == "power", "alpha"].tolist() == pytest.approx([0.25] * 2, abs=0.02)
     write(folder / "large", table.assign(**{"loss.excess": np.nan}), measures=["loss"])
-    assert not any("power law" in header.value for header in healthy(opened()).header)
+    assert LAW not in there(healthy(opened()))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from inspect import getmodule, getsource
 from pathlib import Path
 
 import pytest
 from compared import plainly
 from streamlit.testing.v1 import AppTest
-from test_pages import pressed
 
 from dashboard.pages import OWN
 from dashboard.tours import TOURS
@@ -43,6 +43,17 @@ def test_every_stop_is_on_a_page(name: str) -> None:
         assert stop.do[-1] + stop.see[-1] in ("..", ".?")
 
 
+@pytest.mark.parametrize("name", TOURS)
+def test_every_stop_opens_a_part_of_its_page(name: str) -> None:
+    for stop in TOURS[name].stops:
+        for key, part in stop.shown.items():
+            if key.startswith("part_of_"):
+                assert key == f"part_of_{stop.page}"
+                module = getmodule(OWN[stop.page].show)
+                assert module is not None
+                assert f'"{part}"' in getsource(module)
+
+
 def test_the_line_of_the_tour_is_what_it_says() -> None:
     rule, words = language("dieren"), tuple(LINE.split())
     assert rule.contains(words)
@@ -68,7 +79,8 @@ def test_a_tour_begins_at_any_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (back, _), (on, query) = links(page)[:2]
     assert (back, on) == ("Back", f"Next: {stops[7].title}")
     assert query == "tour=linguist&stop=8"
-    pressed(page, "Show the rule")  # from here on the choices are the reader's
+    (button,) = (each for each in page.button if each.label == "Show the rule")
+    button.click().run()  # from here on the choices are the reader's
     assert page.session_state["show"] == "the rule"
     assert opened("story", tour="linguist", stop="7", show="the rule").session_state["show"] == (
         "the rule"

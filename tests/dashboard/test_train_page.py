@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 from compared import plainly
 from conftest import tiny_config
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 from analyses.command_line.arguments import read
@@ -266,15 +267,15 @@ def test_a_run_is_removed_and_put_back(folder: Path, started: list[Process]) -> 
 def test_the_chosen_run_is_removed_from_its_own_page(folder: Path, started: list[Process]) -> None:
     first, second = interrupted(folder), interrupted(folder, "dieren-s1")
     page = opened("runs", run="anbn-s0")
-    press(page, "Remove this run")
+    press(part(page, "Report and removal"), "Remove this run")
     assert _removed() == ["anbn-s0"]
     assert find_runs(folder) == [second.path]
     assert page.selectbox(key="run").value == "dieren-s1"
     assert not page.error
-    press(page, "Put back")
+    press(part(page, "All runs"), "Put back")
     assert find_runs(folder) == [first.path, second.path]
     with locked(first.path):
-        press(opened("runs", run="anbn-s0"), "Remove this run")
+        press(part(opened("runs", run="anbn-s0"), "Report and removal"), "Remove this run")
     assert len(find_runs(folder)) == 2
 
 

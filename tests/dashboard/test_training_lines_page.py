@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from compared import plainly
 from conftest import tiny_config, tiny_of
+from parts import part
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, drawn
 
@@ -70,7 +71,8 @@ def test_the_strongest_lines_are_those_of_the_command(
     assert "untrained" in set(rows["model"])
     found = fresh_answer(run, lines.QUESTION, Lines(word, method))
     assert found.claims
-    assert plainly(found.sentence) in said(page)
+    assert plainly(found.sentence) in said(part(page, "Controls and limits"))
+    part(page, "Numbers and downloads")
     assert any(f"--word '{word}' --method {method}" in each.value for each in page.code)
 
 
@@ -85,7 +87,7 @@ def test_suspects_stand_beside_the_rule(folder: Path, monkeypatch: pytest.Monkey
     assert wrong > 0
     found = fresh_answer(run, lines.QUESTION, Lines())
     assert found.claims[0].n == wrong
-    assert plainly(found.sentence) in said(page)
+    assert plainly(found.sentence) in said(part(page, "Controls and limits"))
 
 
 def test_the_kept_answer_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +100,7 @@ def test_the_kept_answer_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch)
     save(run.path, "influence", asked.QUESTION.asks, answer, None)
     page = opened(folder, monkeypatch, run="brackets", lines_of=training_lines.COMPARED)
     assert "All is well." in said(page)
+    part(page, asked.HELD_OUT.capitalize())
     assert page.dataframe[0].value["LDS"].tolist() == ["0.25 [0.10, 0.40]"]
     assert not page.warning
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
+from parts import part
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 from test_pages import SHOW, drawn
@@ -72,7 +73,7 @@ def test_a_choice_is_made_once_and_holds_for_both(
     (word,) = page.text_input
     word.set_value("A, a b").run()  # as people write it
     assert not page.exception
-    tables = drawn(page, "Probability of every next token")
+    tables = drawn(part(page, "What may follow"), "Probability of every next token")
     both = [table for table in tables if "probability" in table]
     assert len({tuple(table["place"]) for table in both}) == 1
     probabilities = {tuple(table["probability"].round(6)) for table in both}
@@ -87,7 +88,7 @@ def test_the_same_run_at_two_steps(folder: Path, monkeypatch: pytest.MonkeyPatch
         "**anbn-s0, step 6**",
         "**anbn-s0, step 0**",
     ]
-    tables = drawn(page, "Probability of every next token")
+    tables = drawn(part(page, "What may follow"), "Probability of every next token")
     assert len({tuple(t["probability"].round(6)) for t in tables if "probability" in t}) == 2
 
 
@@ -100,6 +101,16 @@ def test_a_run_does_not_stand_beside_itself(
     assert [text for text in said(page) if text.startswith("**anbn-s")] == ["**anbn-s0, step 6**"]
     assert any(each.value.startswith("Both are the same.") for each in page.info)
     assert not page.error
+
+
+def test_a_run_without_a_checkpoint_leaves_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(Run.create(tmp_path / "anbn-s0", tiny_config(steps=6)), "cpu")
+    Run.create(tmp_path / "anbn-s1", tiny_config(seed=1))
+    page = opened(tmp_path, "try", monkeypatch, run="anbn-s0", **{"with": "anbn-s1"})
+    assert drawn(part(page, "What may follow"), "Probability of every next token")
+    assert ["has no checkpoint yet" in error.value for error in page.error] == [True]
 
 
 def test_a_run_that_is_not_there_cannot_stand_beside(

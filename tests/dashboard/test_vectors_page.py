@@ -10,6 +10,7 @@ import pytest
 from compared import plainly
 from conftest import tiny_config
 from few import of_few
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 from analyses.answers import fresh_answer
@@ -73,6 +74,7 @@ def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.Monke
     page = opened(folder, monkeypatch, run="nested-s0", vectors_of="how often right")
     said = sentence(folder / "nested-s0", "vectors")
     assert any(said in plainly(each.value) for each in page.markdown)
+    part(page, "Numbers and downloads")
     assert any("lab analyse" in each.value and "vectors" in each.value for each in page.code)
 
 
@@ -96,6 +98,7 @@ def test_whole_words_are_those_of_the_command(
     assert page.segmented_control(key="vectors_of").options == ["whole words"]
     said = sentence(folder / "dyck2-s0", "sentences")
     assert any(said in plainly(each.value) for each in page.markdown)
+    part(page, "Numbers and downloads")
     assert any("lab analyse" in each.value and "sentences" in each.value for each in page.code)
     vector = next(each for each in page.selectbox if each.label == "Vector")
     assert vector.options == ["bag", "last", "mean"]

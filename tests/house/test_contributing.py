@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from compared import plainly
 from conftest import tiny_config
+from parts import part
 from streamlit.testing.v1 import AppTest
 
 from analyses.answers import Answers, Question, question
@@ -112,9 +113,11 @@ def test_the_example_is_registered_once_and_works_everywhere(
     said = [plainly(element.value) for element in page.markdown]
     assert f"#### {NOTHING_KNOWN}" in said
     assert f"**{question('stream_norm').asks}**" in said
+    assert len(page.get("vega_lite_chart")) == 1
+    part(page, "Controls and limits")
     assert page.header[0].value == "Over 2 seeds"
     assert page.subheader[0].value == "Tested"
-    assert len(page.get("vega_lite_chart")) == 1
+    part(page, "Numbers and downloads")
     assert len(page.get("download_button")) == 5
     pd.testing.assert_frame_equal(page.dataframe[-1].value, kept.table)
 

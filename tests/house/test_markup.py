@@ -38,9 +38,16 @@ class Scope:
         for node in ast.walk(function):
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for name in targets:
-                    if isinstance(name, ast.Name):
-                        self.given.setdefault(name.id, []).append(node.value)
+                for target in targets:
+                    self._give(target, node.value)
+
+    def _give(self, target: ast.expr, value: ast.expr) -> None:
+        match target, value:
+            case ast.Name(id=name), _:
+                self.given.setdefault(name, []).append(value)
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                for each, of in zip(targets, values, strict=True):
+                    self._give(each, of)
 
     def safe(self, node: ast.expr | None) -> bool:
         match node:
@@ -57,6 +64,8 @@ class Scope:
                 return self.safe(value)
             case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(attr=name):
                 return name.isupper()
+            case ast.BoolOp(values=parts):
+                return all(map(self.safe, parts))
             case ast.BinOp(left=left, op=ast.Mult()):
                 return self.safe(left)
             case ast.BinOp(left=left, right=right):
@@ -125,6 +134,9 @@ def unsafe(source: str) -> list[int]:
         for call in ast.walk(part):
             if isinstance(part, ast.Module) and id(call) in inner:
                 continue
+            match call:
+                case ast.Call(func=ast.Name(id="partial"), args=[later, *given]):
+                    call = ast.Call(later, given, call.keywords)
             if isinstance(call, ast.Call) and (name := drawn(call.func)):
                 found |= {a.lineno for a in markdown_of(call, name) if not scope.safe(a)}
     return sorted(found)
@@ -139,7 +151,10 @@ def test_pages_escape_what_they_have_not_written(page: Path) -> None:
     "line",
     [
         "st.markdown(result.sentence)",
+        "tabs(partial(st.markdown, result.sentence))",
         'st.caption(f"the run {run.name}")',
+        'st.caption(name or "a run")',
+        'said, name = "a", b\n    st.caption(name)',
         'left.metric("says", label)',
         "st.error(str(error))",
         'st.info("a" + word)',

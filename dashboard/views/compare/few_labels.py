@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answers
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from dashboard import controls
-from dashboard.drawing import picture, says
+from dashboard.drawing import Parts, picture, says, tabs
 from dashboard.markup import text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweeps import find_studies, name_of
@@ -33,15 +37,28 @@ def show() -> None:
         "Show", list(study.CALLED), "labels_measure", format_func=study.CALLED.__getitem__
     )
     st.caption(text(study.LEGEND))
-    for target, rows in study.wide(means, measure).items():
-        picture(
-            study.chart(means[means["target"] == target], measure),
-            f"{text(target)}, by number of labelled lines, {study.CALLED[measure]}: a line per "
-            f"way; dashed from weights that have read nothing.",
-            fills=True,
-        )
-        st.dataframe(rows, hide_index=True)
+    parts: Parts = {
+        target: partial(_by_labels, means[means["target"] == target], rows, measure)
+        for target, rows in study.wide(means, measure).items()
+    }
     if dimensions := result.arguments["dimensions"]:
-        st.subheader("Intrinsic dimension")
-        st.markdown(says("few labels: dimension"))
-        st.dataframe(study.intrinsic(result.table, dimensions), hide_index=True)
+        parts["Intrinsic dimension"] = partial(_intrinsic, result.table, dimensions)
+    tabs("part_of_few_labels", parts)
+
+
+def _by_labels(means: pd.DataFrame, rows: pd.DataFrame, measure: str) -> None:
+    """One target by the number of labelled lines."""
+    target = means["target"].iloc[0]
+    picture(
+        study.chart(means, measure),
+        f"{text(target)}, by number of labelled lines, {study.CALLED[measure]}: a line per "
+        f"way; dashed from weights that have read nothing.",
+        fills=True,
+    )
+    st.dataframe(rows, hide_index=True)
+
+
+def _intrinsic(table: pd.DataFrame, dimensions: Sequence[int]) -> None:
+    """The dimensions in which a verdict can be learned."""
+    st.markdown(says("few labels: dimension"))
+    st.dataframe(study.intrinsic(table, dimensions), hide_index=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -11,10 +14,10 @@ from analyses.scoring import board, planted, summary
 from analyses.scoring.grades import MAIN, TRUTH
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import picture, reading, says
+from dashboard.drawing import Parts, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import runs_folder
+from dashboard.views.question import below
 
 
 def show() -> None:
@@ -23,8 +26,6 @@ def show() -> None:
     if result is None:
         st.info(says("scoreboard: none", folder=runs_folder()))
         return
-    with st.expander("In words"):
-        st.markdown("\n".join(f"- {text(sentence)}" for sentence in result.findings["sentences"]))
     table = result.table
     left, right = st.columns([2, 3])
     questions = [q for q in QUESTIONS if q in set(table["question"])]
@@ -43,23 +44,35 @@ def show() -> None:
         f"{MAIN[question]} of each lens, by what hides the networks, with 95% intervals.",
         fills=True,
     )
-    reading("scoreboard")
+    more: Parts = {
+        "All lenses": partial(_lenses, summed, question),
+        "By program": partial(_programs, rows, question),
+    }
+    meta = summary.meta_score(rows)
+    if not (meta := meta[meta["setting"] == summary.ALL]).empty:
+        more["Do proxies tell?"] = partial(_proxies, meta)
+    if question == "edges":
+        more["One network"] = partial(_one_network, rows)
+    more["In words"] = partial(_listed, result.findings["sentences"])
+    if bad := summary.faults(rows):
+        more[f"Faults: {len(bad):d}"] = partial(_listed, bad)
+    below(board.NAME, result, summary.chart(summed), more, of_run=False)
+
+
+def _listed(sentences: Sequence[str]) -> None:
+    """Sentences as a list."""
+    st.markdown("\n".join(f"- {text(sentence)}" for sentence in sentences))
+
+
+def _lenses(summed: pd.DataFrame, question: Question) -> None:
+    """The lenses as numbers."""
     board_of = summary.compact(summed).drop(columns=["question", "what"])
     st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
     reading("scoreboard: lenses", score=MAIN[question])
-    _programs(rows, question)
-    _proxies(rows)
-    if question == "edges":
-        _one_network(rows)
-    if bad := summary.faults(rows):
-        with st.expander(f"Faults: {len(bad):d}"):
-            st.markdown("\n".join(f"- {text(fault)}" for fault in bad))
-    downloads(board.NAME, result, lambda: summary.chart(summed), of_run=False)
 
 
 def _programs(rows: pd.DataFrame, question: Question) -> None:
     """Each lens by program, in any measure of the question."""
-    st.subheader("By program")
     measure = controls.segments("Measure", list(TRUTH[question]), "measure")
     part = rows[(rows["network"] != summary.UNTRAINED) & (rows["measure"] == measure)]
     wide = part.pivot_table("value", "lens", "program", aggfunc="mean").round(2)
@@ -69,7 +82,6 @@ def _programs(rows: pd.DataFrame, question: Question) -> None:
 
 def _one_network(rows: pd.DataFrame) -> None:
     """A plan beside what a lens found of it."""
-    st.subheader("One network")
     columns = st.columns(3)
     part = rows[(rows["network"] != summary.UNTRAINED) & (rows["fault"] == "")]
     places = part[["program", "setting", "seed"]].drop_duplicates()
@@ -91,13 +103,8 @@ def _one_network(rows: pd.DataFrame) -> None:
     reading("scoreboard: one network")
 
 
-def _proxies(rows: pd.DataFrame) -> None:
+def _proxies(meta: pd.DataFrame) -> None:
     """Does what can be measured without the truth order the lenses as the truth does?"""
-    meta = summary.meta_score(rows)
-    meta = meta[meta["setting"] == summary.ALL]
-    if meta.empty:
-        return
-    st.subheader("Do proxies tell?")
     shown = meta.drop(columns=["question", "setting"]).round(2)
     st.dataframe(shown.rename(columns={"mean": "rank correlation"}), hide_index=True)
     reading("scoreboard: proxies")

@@ -25,7 +25,6 @@ def further(
     rows: pd.DataFrame, by: Sequence[str], measures: Sequence[Name], lost: pd.DataFrame
 ) -> None:
     """The further measures of the sweep: a table, and a picture of one number."""
-    st.header("Further measures", divider="gray")
     summed = over_seeds.over_seeds(rows, by, measures, lost)
     with st.container(horizontal=True):
         name = controls.segments("Of", list(measures), "further")
@@ -63,10 +62,7 @@ def further(
 
 
 def by_which_law(rows: pd.DataFrame, by: Sequence[str]) -> None:
-    """The law by which the loss above the languages' entropy falls, if the sweep measured it."""
-    if "loss.excess" not in rows or rows["loss.excess"].isna().all():
-        return
-    st.header("Does the loss follow a power law?", divider="gray")
+    """The law by which the loss above the languages' entropy falls."""
     size = controls.segments("By", list(scaling.COLUMNS), "size")
     runs = scaling.of_table(rows, by, size)
     laws = _laws(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +33,7 @@ from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_s
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import picture, says
+from dashboard.drawing import Parts, picture, says, tabs
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweep_measures import by_which_law, further
@@ -78,24 +79,25 @@ def show() -> None:
     if rows.empty:
         st.info("No run fits all filters: take one away.")
         return
-    _summary_of(rows, by, lost)
-    measure = Measure.model_validate(result.arguments["compare"])
-    if measures := result.arguments["measures"]:
-        further(rows, by, measures, lost)
-        by_which_law(rows, by)
-    if measure.bands:
-        _by_windows(rows, by, measure)
-    _against_the_best(rows, by, measure)
     _by_length(rows, by)
-    _by_two_factors(rows, by)
+    measure = Measure.model_validate(result.arguments["compare"])
+    parts: Parts = {"By setting": partial(_summary_of, rows, by, lost)}
+    if measures := result.arguments["measures"]:
+        parts["Further measures"] = partial(further, rows, by, measures, lost)
+    if "loss.excess" in rows and rows["loss.excess"].notna().any():
+        parts["A power law?"] = partial(by_which_law, rows, by)
+    if measure.bands:
+        parts["By windows"] = partial(_by_windows, rows, by, measure)
+    parts["The best against the others"] = partial(_against_the_best, rows, by, measure)
+    parts["By two factors"] = partial(_by_two_factors, rows, by)
     if capacity.has_map(table, by):
-        _map_of(rows, by)
-    _runs_of(path, rows, by)
+        parts["Capacity"] = partial(_map_of, rows, by)
+    parts["Runs"] = partial(_runs_of, path, rows, by)
     if left_out := result.findings["left_out"]:
-        with st.expander(f"Left out: {len(left_out)}"):
-            st.markdown("\n".join(f"- {text(sentence)}" for sentence in left_out))
-    with st.expander("The sweep's file"):
-        st.code(result.arguments["file"], language="toml")
+        sentences = "\n".join(f"- {text(sentence)}" for sentence in left_out)
+        parts[f"Left out: {len(left_out)}"] = partial(st.markdown, sentences)
+    parts["The sweep's file"] = partial(st.code, result.arguments["file"], language="toml")
+    tabs("part_of_sweep", parts)
 
 
 @st.fragment(run_every=EVERY)
@@ -186,7 +188,6 @@ def _summary_of(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> No
 
 def _by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
     """The bands of sizes that the sweep tells apart."""
-    st.header("By windows", divider="gray")
     values = by_seed(rows, by, measure)
     figure = band_chart(values)
     picture(figure, "Share right by setting, language and training windows.")
@@ -207,11 +208,11 @@ def _compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFra
 
 
 def _against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
-    """The best setting compared with every other one; nothing where there is a single setting."""
+    """The best setting compared with every other one."""
     tested = _compared(rows, list(by), measure.model_dump_json())
     if tested.empty:
+        st.info("There is a single setting.")
         return
-    st.header("The best setting against the others", divider="gray")
     shown = [table.assign(best=title) for title, table in paired.versus(tested).items()]
     numbers = {"p, corrected": st.column_config.NumberColumn(format="%.2g")}
     st.dataframe(
@@ -230,7 +231,6 @@ def _measure_of(rows: pd.DataFrame, key: str) -> str:
 
 def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """Curves, a line per seed."""
-    st.header("By length", divider="gray")
     measure = _measure_of(rows, "curve")
     table, figure = _curves(rows, by, measure), _length_chart(rows, by, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
@@ -245,7 +245,6 @@ def _by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
 
 def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """A heatmap of the sweep, by two factors that the reader chooses."""
-    st.header("By two factors", divider="gray")
     names = {short(key): key for key in factors(rows, by)}
     with st.container(horizontal=True):
         down = st.selectbox("Down", list(names), key="down", bind="query-params", width=200)
@@ -268,7 +267,6 @@ def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
 
 def _map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The capacity map: which model sizes are enough to learn a language."""
-    st.header("Capacity", divider="gray")
     who = "A size is enough if the language is learned by"
     share = ENOUGH[controls.segments(who, list(ENOUGH), "enough")]
     table = _mapped(rows, by, share)
@@ -297,7 +295,6 @@ _mapped, _map_chart = _once(capacity.capacity_map), _once(capacity.chart)
 @st.cache_data(max_entries=16, show_spinner=False)
 def _runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The runs of the sweep, with links to their pages."""
-    st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")
     shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
     right = [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ from analyses.rules.narrowing import answers_of, automaton, outcome
 from analyses.rules.record import FOLDER, evidence, headline, kept, names, table
 from analyses.rules.recovery import file_name
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture, says
+from dashboard.drawing import Parts, explain_errors, link_to, picture, says, tabs
 from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.informant import ask, narrowed_by
 from dashboard.views.discover.learners import begin, fault, folder_of, is_learning, learn, lines_of
-from dashboard.views.discover.rule_of_run import details, metrics
+from dashboard.views.discover.rule_of_run import details, said
 from dashboard.views.languages.removed import put_aside, remove
 from interp.automata.extraction import run as verdicts_of
 from models.languages import printed_lines
@@ -192,44 +193,48 @@ def _learning_curves(record: dict[str, Any]) -> None:
 def _found_rule(record: dict[str, Any], folder: Path) -> None:
     """The rule, the rules beside it, how far to trust it, what the rivals say, and lines to try."""
     rule, (accepted, other) = record["found"], record["labels"]
+    parts: Parts = {}
     if record["space"]:
-        chosen = _space_of_rules(record, folder)
+        chosen = _space_of_rules(record, folder, parts)
     else:
         chosen = record
         _first_rule(record, evidence(record))
         if record["best"] and record["best"]["dfa"]:
             st.markdown(says("discover: alone"))
-    st.header("Who finds what", divider="gray")
-    st.dataframe(
-        pd.DataFrame(table(record)),
-        hide_index=True,
-        column_config={"held-out right": st.column_config.NumberColumn(format="percent")},
-    )
-    if rule["dfa"]:
-        with explain_errors():
-            _try_lines(record, automaton((chosen["best"] or rule)["dfa"] or rule["dfa"]))
-        st.header("What the network says", divider="gray")
-        metrics(rule)
-        details(rule)
-    if record["disagreements"]:
-        st.header("Where label, rule and network disagree", divider="gray")
-        st.dataframe(pd.DataFrame(record["disagreements"]), hide_index=True)
-    with st.expander("How it learned, and downloads"):
-        _learning_curves(record)
-        st.download_button(
-            "Everything found (JSON)",
-            json.dumps(record, ensure_ascii=False, indent=2),
-            f"{record['name']}.json",
-            "application/json",
-            on_click="ignore",
-        )
-    if record["run"]:
-        run = record["run"]
+    if run := record["run"]:
+        link_to("heads", f"Look inside {run}", open=run)
         st.caption(says("discover: network", run=run, accepted=accepted, other=other))
+    right = {"held-out right": st.column_config.NumberColumn(format="percent")}
+    rows = pd.DataFrame(table(record))
+    parts["Who finds what"] = partial(st.dataframe, rows, hide_index=True, column_config=right)
+    if rule["dfa"]:
+        dfa = automaton((chosen["best"] or rule)["dfa"] or rule["dfa"])
+        parts["Try a line"] = partial(_try_lines, record, dfa)
+        parts["What the network says"] = partial(said, rule)
+        parts |= details(rule)
+    if disagreements := record["disagreements"]:
+        table_of = partial(st.dataframe, pd.DataFrame(disagreements), hide_index=True)
+        parts["Where label, rule and network disagree"] = table_of
+    tabs("part_of_rule", {**parts, "How it learned, and downloads": partial(_learned, record)})
 
 
-def _space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _learned(record: dict[str, Any]) -> None:
+    """The curves of the networks, and all that is known, as a file."""
+    _learning_curves(record)
+    st.download_button(
+        "Everything found (JSON)",
+        json.dumps(record, ensure_ascii=False, indent=2),
+        f"{record['name']}.json",
+        "application/json",
+        on_click="ignore",
+    )
+
+
+def _space_of_rules(record: dict[str, Any], folder: Path, parts: Parts) -> dict[str, Any]:
     """The rule, and the rules beside it, after the answers of the reader.
+
+    Args:
+        parts: takes up the part that lists the rules beside it.
 
     Returns the record with the best rule that the answers leave; if they leave none, as it was.
     """
@@ -243,7 +248,7 @@ def _space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
         _first_rule(chosen, " ".join(sentences))
     else:
         st.markdown(f"#### No rule of the space is left.\n\n{text(sentences[0])}")
-    ask(folder, record, answers, space, lines)
+    ask(folder, record, answers, space, lines, parts)
     return chosen
 
 
@@ -275,7 +280,6 @@ def _drawn_rule(record: dict[str, Any]) -> None:
 
 def _try_lines(record: dict[str, Any], dfa: DFA) -> None:
     """Rule and network on a typed line, and the states that the automaton goes through."""
-    st.header("Try a line", divider="gray")
     run = Run(runs_folder() / record["run"])
     corpus = run.language
     example = " ".join(corpus.example())

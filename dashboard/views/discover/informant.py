@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import streamlit as st
 
 from analyses.rules.narrowing import Narrowed, Question, keep_answers, narrowed, questions
 from analyses.rules.record import LINES, known, others, question
+from dashboard.drawing import Parts
 from dashboard.markup import text
 from dashboard.views.discover.learners import learn_again
 from models.languages import Word, read_lines
 
-SHOWN, ASKED = 5, 3
-"""Rules and lines that stand on the page at first."""
+ASKED = 3
+"""Lines that are asked about at a time."""
 
 
 @st.cache_data(max_entries=32, show_spinner="Comparing the rules ...")
@@ -39,8 +41,9 @@ def ask(
     answers: dict[Word, bool],
     space: Narrowed,
     lines: list[Question],
+    parts: Parts,
 ) -> None:
-    """The other rules, the lines to answer, and the answers.
+    """The lines to answer, and the answers.
 
     Args:
         folder: the folder of the discovery.
@@ -48,16 +51,10 @@ def ask(
         answers: the answers to its lines.
         space: the rules that the answers leave.
         lines: the lines that decide between them.
+        parts: takes up the part of the page that lists the rules.
     """
     if len(space.left) > 1:
-        st.header("Other rules that fit", divider="gray")
-        rest = record | {"space": space.left[1:]}
-        st.markdown(text(question(rest, "Lines and answers" if answers else "The lines")))
-        rows = others(rest)
-        st.markdown(_listed_rules(rows[:SHOWN]))
-        if more := rows[SHOWN:]:
-            with st.expander(f"{len(more):d} more"):
-                st.markdown(_listed_rules(more))
+        parts["Other rules that fit"] = partial(_other_rules, record, answers, space)
     st.header("Lines that would decide", divider="gray")
     st.markdown(text(_left_open(space, lines)))
     for line in lines[:ASKED]:
@@ -69,6 +66,13 @@ def ask(
             st.markdown(
                 "\n".join(f"- ~~{text(known(rule).removeprefix('it '))}~~" for rule in space.struck)
             )
+
+
+def _other_rules(record: dict[str, Any], answers: dict[Word, bool], space: Narrowed) -> None:
+    """The rules that fit beside the first one, as ``ask`` takes them."""
+    rest = record | {"space": space.left[1:]}
+    st.markdown(text(question(rest, "Lines and answers" if answers else "The lines")))
+    st.markdown(_listed_rules(others(rest)))
 
 
 def _listed_rules(rows: Sequence[dict[str, Any]]) -> str:

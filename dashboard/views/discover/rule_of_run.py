@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.rule.discovery import chart
-from dashboard.drawing import picture, reading, says, share
+from dashboard.drawing import Parts, picture, reading, says, share
 from dashboard.markup import code, text
+from dashboard.selection import current_run, kept_or_computed
 from dashboard.views import question
 
 
 def show() -> None:
     """The page."""
-    question.show("discovery", _answered)
+    result = kept_or_computed(current_run(), "discovery")
+    if result is not None:
+        question.told("discovery", result, partial(_automaton, result), details(result.findings))
 
 
-def _answered(result: Answer) -> None:
+def _automaton(result: Answer) -> ChartType:
     """The automaton, and how far it holds."""
     findings = result.findings
-    metrics(findings)
-    picture(chart(result), f"The extracted automaton. {result.sentence}")
+    figure = picture(chart(result), f"The extracted automaton. {result.sentence}")
     st.caption(
         says(
             "discovery: automaton",
@@ -34,11 +38,13 @@ def _answered(result: Answer) -> None:
             right=share(findings["untrained"]["agreement_truth"]),
         )
     )
-    details(findings)
+    said(findings)
+    return figure
 
 
-def metrics(findings: Mapping[str, Any]) -> None:
-    """The numbers of how far the automaton holds; nothing where the language counts."""
+def said(findings: Mapping[str, Any]) -> None:
+    """How far the automaton holds, and its regular expression, where that is small enough; nothing
+    where the language counts."""
     if _counts(findings):
         return
     facts = {
@@ -52,6 +58,8 @@ def metrics(findings: Mapping[str, Any]) -> None:
     with st.container(horizontal=True, gap="large"):
         for label, value in facts.items():
             st.metric(text(label), text(value), width="content")
+    if findings["regex"]:
+        st.code(findings["regex"], language=None, wrap_lines=True)
 
 
 def _counts(about: Mapping[str, Any]) -> bool:
@@ -61,9 +69,6 @@ def _counts(about: Mapping[str, Any]) -> bool:
 
 def _bits(about: Mapping[str, Any]) -> None:
     """Code lengths on their one scale, and the states that words up to a length need."""
-    if about.get("bits") is None or "growth" not in about:
-        return
-    st.header("Code length and growth", divider="gray")
     changes = [times for times, other in about["sensitive"].items() if other]
     choice = (
         f"Another wins if they count {' or '.join(changes)} times."
@@ -82,34 +87,42 @@ def _bits(about: Mapping[str, Any]) -> None:
     )
 
 
-def details(facts: Mapping[str, Any]) -> None:
-    """The automaton as a regular expression, where it is small enough; the equations of a language
-    that counts, the lengths, and the heads."""
-    if facts["regex"] and not _counts(facts):
-        st.code(facts["regex"], language=None, wrap_lines=True)
-    if "envelope" in facts:
-        seen = facts["envelope"]
-        st.header("Beyond regular languages", divider="gray")
-        st.markdown(
-            f"Accepted words have the shape {code(seen['shape'] or 'any')}, and obey "
-            f"**{text(seen['constraints'])}**. "
-            f"Of {seen['asked']:d} fresh words and near misses, {seen['inside']:.1%} of those that "
-            f"obey are accepted, and {seen['outside']:.1%} of the others are rejected."
+def _beyond(facts: Mapping[str, Any]) -> None:
+    """The shape and the equations of a language that counts."""
+    seen = facts["envelope"]
+    st.markdown(
+        f"Accepted words have the shape {code(seen['shape'] or 'any')}, and obey "
+        f"**{text(seen['constraints'])}**. "
+        f"Of {seen['asked']:d} fresh words and near misses, {seen['inside']:.1%} of those that "
+        f"obey are accepted, and {seen['outside']:.1%} of the others are rejected."
+    )
+    if grows := facts.get("states_by_length", {}).items():
+        st.dataframe(
+            pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
+            hide_index=True,
+            width="content",
         )
-        grows = facts.get("states_by_length", {}).items()
-        if grows:
-            st.dataframe(
-                pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
-                hide_index=True,
-                width="content",
-            )
+
+
+def _heads(facts: Mapping[str, Any]) -> None:
+    """The heads that carry each transition."""
+    picture(heads_chart(facts), "What each head carries of each transition of the automaton.")
+    reading("discovery: heads")
+
+
+def details(facts: Mapping[str, Any]) -> Parts:
+    """Parts about the rule that a network says: the equations of a language that counts, code
+    lengths, the lengths of words, and the heads."""
+    parts: Parts = {}
+    if "envelope" in facts:
+        parts["Beyond regular languages"] = partial(_beyond, facts)
     if _counts(facts):
-        return
-    _bits(facts)
+        return parts
+    if facts.get("bits") is not None and "growth" in facts:
+        parts["Code length and growth"] = partial(_bits, facts)
     if len(facts["by_length"]) > 1:
-        st.header("By length", divider="gray")
-        picture(length_chart(facts), "Held-out lines that rule and network get right, by length.")
+        words = "Held-out lines that rule and network get right, by length."
+        parts["By length"] = partial(picture, length_chart(facts), words)
     if facts["heads"]:
-        st.header("Where in the network is the rule?", divider="gray")
-        picture(heads_chart(facts), "What each head carries of each transition of the automaton.")
-        reading("rule of run: details")
+        parts["Where in the network"] = partial(_heads, facts)
+    return parts

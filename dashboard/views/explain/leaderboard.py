@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
+from altair.typing import ChartType
 
-from analyses.answers import Answer, Answers, answer
+from analyses.answers import Answer, Answers
+from analyses.charts.automaton import note
 from analyses.charts.leaderboard import (
     FOUND,
     MEANINGS,
@@ -21,23 +23,21 @@ from analyses.charts.leaderboard import (
     panels,
 )
 from analyses.options.studies import CLEAN, PLANTED
-from analyses.options.words import Leaderboard, Replacement
+from analyses.options.words import Replacement
 from analyses.questions.words import leaderboard as of_run
 from analyses.questions.words.explanations import on_scale
 from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from dashboard import controls
-from dashboard.background import offer
-from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, says, seeds_of, share
+from dashboard.drawing import Parts, picture, says, share
 from dashboard.markup import text
-from dashboard.selection import asked, chosen, current_run, has_model, runs_folder
+from dashboard.selection import current_run, has_model, kept_or_computed, runs_folder
+from dashboard.views.question import below, told
 from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs
 
-FEW = 12  # words explained at once where nothing is kept: some ten seconds
 COSTS = ("calls", "seconds")
 SAID_FIRST = 2
 """Claims that are shown first: the networks they are about, and the first of the lectures'."""
@@ -45,28 +45,22 @@ SAID_FIRST = 2
 
 def show() -> None:
     """The page."""
-    with st.expander("What the measures say"):
-        st.markdown(
-            "\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items())
-        )
-    left, right = st.columns([1, 2])
-    offered = list(REPLACEMENTS)
-    kinds = controls.several("Hidden symbols become", offered, offered, "replacements", at=left)
-    measures = controls.several(
-        "Measures", list(MEASURES), list(PANELS), "measures", many=True, at=right
+    folders = (runs_folder(), runs_folder() / "leaderboard")
+    many = next(
+        (kept for folder in folders if (kept := Answers(folder, leaderboard.NAME).latest())), None
     )
-    left, right = st.columns([1, 2])
-    membership = controls.segments("Words", list(MEMBERSHIPS), "membership", at=left)
-    query = _Asked(kinds, measures, membership, scale_of_the_verdict(right))
-    with explain_errors():
-        _many_models(query)
+    views: Parts = {} if many is None else {"many models": partial(_many_models, many)}
     if find_runs(runs_folder()) and has_model(run := current_run()):
-        _one_model(run, query)
+        views |= {f"{run.name} alone": partial(_one_model, run)}
+    if views:
+        views[controls.segments("Over", list(views), "leaderboard_over")]()
+    if many is None:
+        st.caption(says("leaderboard: none", folder=runs_folder()))
 
 
-def scale_of_the_verdict(at: DeltaGenerator | None = None) -> str:
+def scale_of_the_verdict() -> str:
     """The scale of the verdict that is explained, for the methods that have both."""
-    return controls.segments("Methods explain", list(SCALES), "scale", at=at)
+    return controls.segments("Methods explain", list(SCALES), "scale")
 
 
 @dataclass(frozen=True)
@@ -91,123 +85,128 @@ class _Asked:
         return on_scale(rows[rows["membership"] == self.membership], self.scale)
 
 
+def _choices() -> _Asked:
+    """The reader's choices, below the picture that they change."""
+    offered = list(REPLACEMENTS)
+    with st.container(horizontal=True, gap="medium"):
+        kinds = controls.several("Hidden symbols become", offered, offered, "replacements")
+        membership = controls.segments("Words", list(MEMBERSHIPS), "membership")
+        scale = scale_of_the_verdict()
+    measures = controls.several("Measures", list(MEASURES), list(PANELS), "measures", many=True)
+    return _Asked(kinds, measures, membership, scale)
+
+
+def _meanings() -> None:
+    """The measures in words."""
+    st.markdown("\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items()))
+
+
 # -- over many models -----------------------------------------------------------------------------
 
 
-def _many_models(query: _Asked) -> None:
+def _many_models(result: Answer) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
-    st.header("Over many models", divider="gray")
-    folders = (runs_folder(), runs_folder() / "leaderboard")
-    result = next(
-        (kept for folder in folders if (kept := Answers(folder, leaderboard.NAME).latest())), None
-    )
-    if result is None:
-        st.info(says("leaderboard: none", folder=runs_folder()))
-        return
     claims = result.findings["claims"]
     for claim in claims[:SAID_FIRST]:
         st.markdown(text(claim))
-    if more := claims[SAID_FIRST:]:
-        with st.expander(f"{len(more):d} more claims that were tested"):
-            st.markdown("\n".join(f"- {text(claim)}" for claim in more))
-    names = list(dict.fromkeys(result.table["language"]))
-    name = controls.segments("Language", names, "language")
-    rows = result.table[result.table["language"] == name]
-    kinds = list(dict.fromkeys(rows["architecture"]))
-    kind = controls.segments("Architecture", kinds, "architecture")
-    rows = query.of(rows[rows["architecture"] == kind])
+    place = st.container()
+    with st.container(horizontal=True, gap="medium"):
+        names = list(dict.fromkeys(result.table["language"]))
+        name = controls.segments("Language", names, "language")
+        of_language = result.table[result.table["language"] == name]
+        kinds = list(dict.fromkeys(of_language["architecture"]))
+        kind = controls.segments("Architecture", kinds, "architecture")
+    query = _choices()
+    rows = query.of(of_language[of_language["architecture"] == kind])
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
-    figure = _ranking(rows, query.measures, f"{name}, {kind}, means over training seeds")
-    st.caption(
-        says(
-            "leaderboard: many models",
-            seeds=rows["seeds"].max(),
-            words=result.arguments["words"],
-            membership=query.membership,
-            right=right,
+    with place:
+        figure = _ranking(rows, query.measures, f"{name}, {kind}, means over training seeds")
+        st.caption(
+            says(
+                "leaderboard: many models",
+                seeds=rows["seeds"].max(),
+                words=result.arguments["words"],
+                membership=query.membership,
+                right=right,
+            )
         )
-    )
-    _table(rows, query.measures)
-    if figure is not None:
-        downloads("leaderboard", result, lambda: figure, of_run=False)
-    _shortcut(result, kind, query)
+    more: Parts = {"As numbers": partial(_table, rows, query.measures)}
+    found = result.table[result.table["measure"] == FOUND]
+    if not (found := query.of(found[found["architecture"] == kind])).empty:
+        more["The planted shortcut"] = partial(_shortcut, found)
+    relied = credited(result)
+    if not (relied := on_scale(relied[relied["architecture"] == kind], query.scale)).empty:
+        more["Credit and reliance"] = partial(_reliance, relied)
+    if others := claims[SAID_FIRST:]:
+        listed = "\n".join(f"- {text(claim)}" for claim in others)
+        more["More claims that were tested"] = partial(st.markdown, listed)
+    more["How to read this"] = _meanings
+    below("leaderboard", result, figure, more, of_run=False)
 
 
-def _shortcut(result: Answer, kind: str, query: _Asked) -> None:
+def _shortcut(rows: pd.DataFrame) -> None:
     """Which method tells a model that leans on a planted shortcut from a clean one?"""
-    rows = result.table[result.table["measure"] == FOUND]
-    rows = query.of(rows[rows["architecture"] == kind])
-    if rows.empty:
-        return
     symbol = language(PLANTED).shortcut
-    st.subheader("Which method finds the planted shortcut?")
     st.markdown(says("leaderboard: shortcut", planted=PLANTED, symbol=symbol, clean=CLEAN))
     _ranking(rows, [FOUND], "Models told apart by the shortcut")
     _table(rows, [FOUND])
-    rows = credited(result)
-    rows = on_scale(rows[rows["architecture"] == kind], query.scale)
-    if rows.empty:
-        return
-    st.subheader("Does a method's credit follow what the network does?")
-    st.markdown(says("leaderboard: reliance", symbol=symbol))
+
+
+def _reliance(rows: pd.DataFrame) -> None:
+    """Does a method's credit follow what the network does?"""
+    st.markdown(says("leaderboard: reliance", symbol=language(PLANTED).shortcut))
     picture(against_reliance(rows), "A method's credit for the shortcut against real reliance.")
 
 
 # -- one model ------------------------------------------------------------------------------------
 
 
-def _one_model(run: Run, query: _Asked) -> None:
+def _one_model(run: Run) -> None:
     """Every method on many words of this run."""
-    st.header(f"{text(run.name)} alone", divider="gray")
-    answers = Answers.of(run, "leaderboard")
-    result = chosen(answers, kept) if (kept := answers.current()) else None
-    result = result or asked(run, "leaderboard", words=FEW)
+    result = kept_or_computed(run, "leaderboard")
     if result is None:
         return
-    if result.findings["words"] < Leaderboard().words:
-        with explain_errors():
-            offer(
-                f"leaderboard of {run.path}, {run.model_hash()}",
-                f"Ask about {Leaderboard().words:d} words",
-                lambda report: answer(run, "leaderboard", Leaderboard(), report),
-                help="The answer is kept in the run's folder.",
-            )
-    judged("leaderboard", result)
-    words = result.table.drop_duplicates("word")
+    shown: dict[str, Any] = {}
+    more: Parts = {
+        "As numbers": lambda: _table(**shown) if shown else st.info("No word was chosen."),
+        "How to read this": _meanings,
+    }
+    told("leaderboard", result, partial(_means, run, result, shown), more)
+
+
+def _means(run: Run, result: Answer, shown: dict[str, Any]) -> ChartType:
+    """Every method's means over the words that the reader chooses.
+
+    Args:
+        shown: takes up the rows and the measures.
+    """
+    place, table = st.container(), result.table
+    query = _choices()
     verdicts = controls.segments("The model's verdicts", ["all", "right", "wrong"], "verdicts")
-    asked_of = result.table
+    table = table[table["membership"] == query.membership]
     if verdicts in ("right", "wrong"):
-        asked_of = asked_of[asked_of["right"] == (verdicts == "right")]
+        table = table[table["right"] == (verdicts == "right")]
     hidden = result.findings["replacements"].items()
     st.caption(
         says(
             "leaderboard: words",
-            count=len(words),
+            count=result.table["word"].nunique(),
             right=share(result.findings["right"]),
             hidden="; ".join(f"{kind}: {name}" for kind, name in hidden if kind in query.kinds),
             rule=result.findings["rationale_rule"],
         )
     )
-    asked_of = asked_of[asked_of["membership"] == query.membership]
-    if asked_of.empty:
-        which = "is explained" if verdicts == "all" else f"has a verdict that is {text(verdicts)}"
-        st.info(f"None of the {text(query.membership)} {which}.")
-        return
-    rows = query.of(_board(asked_of))
-    figure = _ranking(rows, query.measures, f"{run.name}, means over words")
-    count = asked_of["word"].nunique()
-    st.caption(says("leaderboard: means", count=count, membership=query.membership))
-    _table(rows, query.measures)
-    with st.expander("The words"):
-        shown = ["text", "membership", "probability", "right"]
-        st.dataframe(
-            asked_of.drop_duplicates("word")[shown],
-            hide_index=True,
-            column_config={"probability": st.column_config.NumberColumn(format="%.3f")},
-        )
-    seeds_of(run, "leaderboard")
-    if figure is not None:
-        downloads("leaderboard", result, lambda: figure)
+    with place:
+        if table.empty:
+            which = "is explained" if verdicts == "all" else f"has a verdict that is {verdicts}"
+            st.info(f"None of the {text(query.membership)} {text(which)}.")
+            return note("No word was chosen.")
+        rows = query.of(_board(table))
+        shown |= {"rows": rows, "measures": query.measures}
+        figure = _ranking(rows, query.measures, f"{run.name}, means over words")
+        count = table["word"].nunique()
+        st.caption(says("leaderboard: means", count=count, membership=query.membership))
+    return figure
 
 
 _board = st.cache_data(max_entries=64, show_spinner="Computing ...")(of_run.board)
@@ -217,16 +216,15 @@ _board = st.cache_data(max_entries=64, show_spinner="Computing ...")(of_run.boar
 # -- the same for both ----------------------------------------------------------------------------
 
 
-def _ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
-    """The picture of the measures that these rows have; None if they have none."""
+def _ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> ChartType:
+    """The picture of the measures that these rows have."""
     there = [measure for measure in measures if (rows["measure"] == measure).any()]
     if missing := [measure for measure in measures if measure not in there]:
         st.info(f"Not defined here: {text(', '.join(missing))}.")
     if not there:
-        return None
+        return note("No chosen measure is defined here.")
     figure = panels(rows[rows["measure"].isin(there)], there)
-    picture(figure, f"{words}: {', '.join(there)} by method.")
-    return figure
+    return picture(figure, f"{words}: {', '.join(there)} by method.")
 
 
 def _table(rows: pd.DataFrame, measures: Sequence[str]) -> None:

@@ -3,9 +3,12 @@ right the methods are that say so."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 import torch
+from altair.typing import ChartType
 
 from analyses.answers import Answer, Answers, weighed
 from analyses.options.training import InfluenceMethod, Lines
@@ -17,11 +20,11 @@ from analyses.questions.training.of_lines.values import check_answers, margins
 from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, says, share
-from dashboard.markup import code, message, text
-from dashboard.selection import current_run, model_of, once, suggested, word_input
-from dashboard.views.explain.explanations import pick
+from dashboard.drawing import Parts, explain_errors, judged, picture, reading, says, share
+from dashboard.markup import code, message
+from dashboard.selection import current_run, model_of, once
+from dashboard.views.line import line_of
+from dashboard.views.question import told
 from models.errors import UserError, lab
 from models.runs.run import Run
 from models.training.without_lines import lines_of
@@ -66,10 +69,7 @@ def _sizes(run: Run) -> tuple[int, int]:
 def _word(run: Run) -> None:
     """The lines that raised the log odds of the right answer on a word, and those that lowered
     them."""
-    left, right = st.columns(2)
-    typed = word_input(run, suggested(run, Explanations().n), at=left)
-    with right:
-        pick(run, typed)
+    typed = line_of(run)
     method = _method(list(METHODS))
     key = f"influence on {typed} of {run.path}, {run.model_hash()}"
     tables = at_once(key, lambda report: listed.for_word(run, typed, progress=report))
@@ -80,14 +80,11 @@ def _word(run: Run) -> None:
     probability = share(_probability(run, typed))
     st.caption(remark + says("training lines: word", probability=probability))
     result = _weighed(run, table, method, typed)
-    judged("lines", result)
     if not result.claims:  # the answers are too sure to have a gradient
+        judged(result)
         return
-    figure = drawn_lines.chart(table)
     caption = f"The lines that raised most and that lowered most. {result.sentence}"
-    picture(figure, caption, fills=True)
-    reading("lines")
-    downloads("lines", result, lambda: figure)
+    told("lines", result, partial(picture, drawn_lines.chart(table), caption, fills=True))
 
 
 @once(show_spinner=False)
@@ -111,11 +108,15 @@ def _suspects(run: Run) -> None:
         return
     table = tables[method]
     result = _weighed(run, table, method, None)
-    judged("lines", result)
-    shown = drawn_lines.scaled(table, "itself", "harm", "untrained")
+    read: Parts = {"How to read this": partial(reading, "lines: suspects", opened=True)}
+    told("lines", result, partial(_suspects_table, table), read)
+
+
+def _suspects_table(table: pd.DataFrame) -> ChartType:
+    """The lines, the most suspect one first; returns their picture."""
     bar = st.column_config.ProgressColumn
     st.dataframe(
-        shown,
+        drawn_lines.scaled(table, "itself", "harm", "untrained"),
         hide_index=True,
         column_order=["itself", "label", "truth", "line", "untrained", "harm", "loss"],
         column_config={
@@ -125,8 +126,7 @@ def _suspects(run: Run) -> None:
             "loss": st.column_config.NumberColumn(format="%.3f"),
         },
     )
-    reading("training lines: suspects")
-    downloads("lines", result, lambda: lines.suspects_chart(table))
+    return lines.suspects_chart(table)
 
 
 def _compared(run: Run) -> None:
@@ -138,15 +138,12 @@ def _compared(run: Run) -> None:
         return
     if result.model_hash != run.model_hash():
         st.warning(f"This answer is about another checkpoint: {code(command)} renews it.")
-    judged(NAME, result)
-    picture(
-        drawn.chart(result.table, columns=1), f"Each method beside its controls. {result.sentence}"
-    )
-    reading(NAME)
-    for part, table in drawn.side_by_side(result.table).items():
-        st.subheader(text(part.capitalize()))
-        st.dataframe(table, hide_index=True, height="content")
-    downloads(NAME, result, lambda: drawn.chart(result.table))
+    words = f"Each method beside its controls. {result.sentence}"
+    more: Parts = {
+        part.capitalize(): partial(st.dataframe, table, hide_index=True, height="content")
+        for part, table in drawn.side_by_side(result.table).items()
+    }
+    told(NAME, result, partial(picture, drawn.chart(result.table, columns=1), words), more)
 
 
 def _method(names: list[InfluenceMethod]) -> InfluenceMethod:

@@ -2,77 +2,112 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer
 from analyses.charts.accuracy import chart
 from analyses.questions.behaviour.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls, processes
 from dashboard.downloads import report_button
 from dashboard.drawing import (
+    Parts,
     explain_errors,
     link_to,
     picture,
     reading,
     says,
     share,
+    tabs,
     training_curves,
 )
 from dashboard.listing import listed
 from dashboard.markup import text
-from dashboard.selection import current_run, runs_folder
-from dashboard.views import question
+from dashboard.selection import current_run, kept_or_computed, runs_folder
 from dashboard.views.languages.removed import put_aside, remove
+from dashboard.views.question import told
 from interp.explanations.reliance import LEANS
+from models.languages import FormalLanguage
 from models.runs.run import Run
 
 
 def show() -> None:
-    """The page."""
-    if not controls.is_second():
-        _all_runs()
-    run = current_run()
-    st.header(text(run.name))
+    """The page. A damaged run leaves the list of all runs."""
+    others: Parts = {} if controls.is_second() else {"All runs": _all_runs}
+    drawn = False
+    with explain_errors():
+        run = current_run()
+        _one_run(run, others | {"Report and removal": partial(_file, run)})
+        drawn = True
+    if others and not drawn:
+        tabs("part_of_accuracy", others)
+
+
+def _one_run(run: Run, others: Parts) -> None:
+    """What a run is and how well it does.
+
+    Args:
+        others: further parts of the page.
+    """
+    st.title(text(run.name))
     _language_card(run)
+    if run.record["status"] != "finished":
+        with explain_errors():
+            _training(run)
+        tabs("part_of_accuracy", others)
+        return
+    parts: Parts = {"Training": partial(_training, run)}
+    if run.language.name == "dieren" and isinstance(run.language, FormalLanguage):
+        parts["The 26 printed lines"] = partial(_printed_lines, run)
+    result = kept_or_computed(run, "accuracy")
+    if result is None:
+        tabs("part_of_accuracy", {**parts, **others})
+        return
+    if (every := every_word(result)) is not None:
+        parts["Every word"] = partial(_every_word, every)
+    if (leans := leaning(result)) is not None:
+        parts["Symbols that decide nothing"] = partial(_leans, leans)
+    words = f"Accuracy by word length. {result.sentence}"
+    drawn = partial(picture, chart(result), words, fills=True)
+    told("accuracy", result, drawn, {**parts, **others})
+
+
+def _every_word(every: pd.DataFrame) -> None:
+    """The verdicts on all words up to a length."""
+    st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
+    st.dataframe(every, hide_index=True)
+    st.caption(says("runs: every word"))
+
+
+def _leans(leans: pd.DataFrame) -> None:
+    """The part of the verdict that hangs on symbols that decide nothing."""
+    st.markdown("What each symbol that decides nothing changes of the verdict:")
+    st.dataframe(leans, hide_index=True)
+    reading("accuracy: symbols that decide nothing", limit=LEANS)
+
+
+def _printed_lines(run: Run) -> None:
+    """The verdicts on the printed lines."""
+    verdicts = printed_verdicts(run)
+    assert verdicts is not None, "the part is shown for runs that can read the lines"
+    st.markdown(text(summary(verdicts)))
+    st.dataframe(verdicts, hide_index=True, height=300)
+
+
+def _file(run: Run) -> None:
+    """The report of the run, and a button that puts it aside."""
     if run.steps():
         report_button(run)
     if controls.button("Remove this run"):
         remove(run.name)
         del st.session_state["run"]
         st.rerun()
-    st.subheader("Training")
-    with explain_errors():
-        _training(run)
-    if run.record["status"] != "finished":
-        return
-    st.subheader("Accuracy by length")
-    question.show("accuracy", _accuracy)
-    verdicts = printed_verdicts(run)
-    if verdicts is not None:
-        st.subheader("The 26 printed lines")
-        st.markdown(text(summary(verdicts)))
-        st.dataframe(verdicts, hide_index=True, height=300)
-
-
-def _accuracy(result: Answer) -> None:
-    """The accuracy by length, in every word, and beside symbols that decide nothing."""
-    picture(chart(result), f"Accuracy by word length. {result.sentence}", fills=True)
-    reading("runs")
-    if (every := every_word(result)) is not None:
-        st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
-        st.dataframe(every, hide_index=True)
-        st.caption(says("runs: every word"))
-    if (leans := leaning(result)) is not None:
-        st.markdown("What each symbol that decides nothing changes of the verdict:")
-        st.dataframe(leans, hide_index=True)
-        reading("runs: symbols that decide nothing", limit=LEANS)
 
 
 def _all_runs() -> None:
     """All runs, and what a run is."""
-    st.title("Runs")
     st.markdown(says("runs: what they are"))
     # Of a damaged run the status says what is wrong, in a line that would push all else aside.
     narrow = {"status": st.column_config.Column(width="small")}
@@ -89,20 +124,10 @@ def _overview() -> pd.DataFrame:
 
 
 def _language_card(run: Run) -> None:
-    """The trained language and model, in four facts."""
-    language = run.language
-    for column, (label, value) in zip(
-        st.columns(4),
-        {
-            "Chomsky type": language.chomsky,
-            "Example": " ".join(language.example()),
-            "Training window": run.window,
-            "Taught": run.objective.taught,
-        }.items(),
-        strict=True,
-    ):
-        column.caption(text(label))
-        column.markdown(f"**{text(value)}**")
+    """The trained language and what was taught, in four facts."""
+    example = " ".join(run.language.example())
+    facts = (run.language.chomsky, example, run.window, run.objective.taught)
+    st.markdown(" · ".join(f"**{text(fact)}**" for fact in facts))
 
 
 def _training(run: Run) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
 from analyses.lectures import tokens as of_tokens
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import picture, reading
+from dashboard.drawing import picture
 from dashboard.markup import code, text
 from dashboard.selection import once
+from dashboard.views.question import below
 from models.errors import lab
 from models.languages import LANGUAGES, Transduction, language
 
@@ -39,12 +41,12 @@ def show() -> None:
     sentence = of_tokens.in_words(target, whole, table)
     st.markdown(text(sentence))
     picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(sentence)}", fills=True)
-    reading("tokens")
-    st.dataframe(of_tokens.merges(target, cutter), hide_index=True)
     spelled = " ".join(typed.split()) or None
     command = lab("languages", name, tokens=vocabulary, word=spelled)
     st.caption(f"The same on a command line: {code(command)}")
-    downloads("tokens", Answer(table, sentence, {"language": name}), lambda: figure, of_run=False)
+    listed = partial(st.dataframe, of_tokens.merges(target, cutter), hide_index=True)
+    answer = Answer(table, sentence, {"language": name})
+    below("tokens", answer, figure, {"The merges": listed}, of_run=False)
 
 
 @once(show_spinner="Merging ...")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import altair as alt
 import pandas as pd
 import streamlit as st
@@ -12,12 +14,10 @@ from analyses.charts.marks import heat
 from analyses.charts.theme import figures, named
 from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from analyses.questions.parts.patching import next_tokens
-from analyses.words import member, near_miss
-from dashboard import controls
-from dashboard.drawing import chips, explain_errors, picture, reading, says
+from dashboard.drawing import Parts, chips, picture, reading, says
 from dashboard.markup import code, text
-from dashboard.selection import current_run, model_of, suggested, truth_of, word_input, word_key
-from dashboard.views.explain.explanations import pick
+from dashboard.selection import current_run, model_of
+from dashboard.views.line import line_of, truth_of
 from dashboard.views.look_inside import looks
 from models.languages import BORDER, FormalLanguage, Word
 from models.runs.run import Run
@@ -25,30 +25,21 @@ from models.training.evaluation import prefix_logits
 
 LONGEST = 60
 """Symbols of a word whose truth is drawn."""
-PRESSED = "near_misses"
-"""The number of near misses that the reader asked for."""
 
 
 def show() -> None:
     """The page."""
     run = current_run()
-    with explain_errors(), st.container(horizontal=True):
-        if controls.button("A word of the language"):
-            st.session_state[word_key(run)] = " ".join(member(run, 4))
-        if controls.button("A near miss"):
-            st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
-            st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
-    left, right = st.columns(2)
-    typed = word_input(run, suggested(run, 4), at=left)
-    with right:
-        pick(run, typed)
-    word = run.language.vocabulary.parse(typed)
+    word = run.language.vocabulary.parse(line_of(run))
     table = _follow(run, word)
-    allowed = table.set_index(["position", "token"])["allowed"]
-    needed = run.objective.needed(word)
-    accepted = bool(needed) and bool(allowed.loc[needed].all())
-    _verdict(run, word, accepted)
-    looks.show(run, word)
+    parts: Parts = {"What may follow": partial(_next, run, table)}
+    if truth_of(run.language, word) is not None and isinstance(run.language, FormalLanguage):
+        parts["The truth: the rule, and what decides"] = partial(_explain, run.language, word)
+    looks.show(run, word, parts)
+
+
+def _next(run: Run, table: pd.DataFrame) -> None:
+    """The next tokens after each prefix."""
     if table.empty:
         st.caption(
             f"The model speaks of targets alone: type a source, the border {code(BORDER)} ..."
@@ -60,28 +51,7 @@ def show() -> None:
     if run.objective.hides:
         caption = "Probability of every symbol in the place of each symbol of the word."
     picture(_chart(table, run.objective.asks), caption)
-    if run.config.model.output != "sigmoid":
-        reading("try it (2)")
-    else:
-        reading("try it")
-
-
-def _verdict(run: Run, word: Word, accepted: bool) -> None:
-    """The verdict, the truth beside it, and the positions that decide."""
-    truth = truth_of(run.language, word)
-    verdict = "in the language" if accepted else "not in the language"
-    if truth is None:
-        st.info(f"The model says: **{verdict}**. The truth of this line is not known.")
-        return
-    if truth == accepted:
-        st.success(f"The model says: **{verdict}**. That is right.", icon=":material/check:")
-    else:
-        st.error(f"The model says: **{verdict}**. That is wrong.", icon=":material/close:")
-    if not isinstance(run.language, FormalLanguage):  # a corpus knows the labels of its lines alone
-        return
-    on_tour = "tour" in st.query_params  # on which the reader is to find the rule
-    with st.expander("The truth: the rule, and what decides", expanded=not on_tour):
-        _explain(run.language, word)
+    reading("try it: a distribution" if run.config.model.output != "sigmoid" else "try it")
 
 
 def _explain(language: FormalLanguage, word: Word) -> None:

@@ -14,11 +14,11 @@ from analyses.questions.parts.ablation import (
 )
 from analyses.questions.parts.heads import METHODS
 from analyses.questions.parts.patching import said_chart
-from analyses.words import given
 from dashboard import controls
 from dashboard.drawing import chips, explain_errors, picture
 from dashboard.markup import text
-from dashboard.selection import current_run, model_of, of_model, suggested, word_input
+from dashboard.selection import current_run, model_of, of_model
+from dashboard.views.line import word_of
 from dashboard.views.question import live
 from interp.causal.ablation import Ablation
 from models.runs.run import Run
@@ -36,19 +36,19 @@ def show() -> None:
     with model_of(run) as model:
         there, edges = parts_of(model), edges_of(model, run)
     size = f"{run.config.model.n_layers}x{run.config.model.n_heads}"
+    place = st.container()
     away = controls.several("Taken away", there, [], f"off_of_{size}")
     if edges:
         away += controls.several("Edges taken away", edges, [], f"edges_off_of_{size}", many=True)
     method = controls.segments(
         "In its place stands", list(METHODS), "broken_by", format_func=METHOD.__getitem__
     )
+    with place, explain_errors():
+        _on_a_word(run, Removal(tuple(away), method))
     if away:
         live("ablation", off=tuple(away), ablation=method)
     else:
         st.info("Nothing is taken away: choose a head, an MLP or an edge.")
-    st.header("On a word", divider="gray")
-    with explain_errors():
-        _on_a_word(run, Removal(tuple(away), method))
 
 
 _said = of_model(said_without)
@@ -56,7 +56,7 @@ _said = of_model(said_without)
 
 def _on_a_word(run: Run, removal: Removal) -> None:
     """The word with the places in colour at which what may follow changes, and the verdict."""
-    word = given(run.language, word_input(run, suggested(run, 4)), ())
+    word = word_of(run)
     table = _said(run, removal, word)
     allowed = table.pivot(index=["position", "token"], columns="run", values="allowed")
     changed = (allowed[AS_IT_IS] != allowed[BROKEN]).groupby("position").any()

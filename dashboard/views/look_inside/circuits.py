@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, trained
 from analyses.questions.parts.circuit import verdicts
 from analyses.questions.parts.circuits import ranking
 from analyses.scoring import planted
-from analyses.words import given
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, says, seeds_of
+from dashboard.drawing import Parts, picture, reading, says
 from dashboard.markup import text
-from dashboard.selection import current_run, kept_or_computed, of_model, suggested, word_input
+from dashboard.selection import current_run, kept_or_computed, of_model
+from dashboard.views.line import word_of
+from dashboard.views.question import told
 from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE
 from interp.circuits.joint import LARGE, SMALL
 from interp.circuits.scores import ranking_name
-from models.plants.record import read_plan
+from models.plants.record import PLAN, read_plan
 from models.runs.run import Run
 
 
@@ -29,22 +32,33 @@ def show() -> None:
     result = kept_or_computed(run, "circuits")
     if result is None:
         return
-    judged("circuits", result)
-    _graph(result)
+    more: Parts = {"On this line": partial(_on_a_word, run, result)}
     if result.verdict.grade in ("holds", "fragile"):
-        with st.expander("What it does, part by part", expanded=True):
-            st.markdown("\n".join(f"- {text(line)}" for line in result.findings["parts"]))
-    with explain_errors():
-        _beside_the_plan(run, result)
-    st.subheader("On a word of your own")
-    with explain_errors():
-        _on_a_word(run, result)
-    st.subheader("How circuits grow")
+        parts = "\n".join(f"- {text(line)}" for line in result.findings["parts"])
+        more["What it does"] = partial(st.markdown, parts)
+    if (run.path / PLAN).exists():
+        more["Beside the plan"] = partial(_beside_the_plan, run, result)
+    more |= {
+        "How circuits grow": partial(_growth, result),
+        "Approximations": partial(_approximations, result),
+        "What single effects hide": partial(_what_single_effects_hide, result),
+    }
+    told("circuits", result, partial(_graph, result), more)
+
+
+def _growth(result: Answer) -> None:
+    """Circuits of every size, and the rankings that they grow by."""
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
-    reading("circuits (2)")
+    reading("circuits: curves")
     st.dataframe(_scores(result), hide_index=True)
-    reading("circuits")
-    st.subheader("Approximations beside the exact effects")
+    reading("circuits: scores")
+    untrained = result.findings["untrained"]
+    edges, share = len(untrained["edges"]), f"{untrained['faithfulness']:.0%}"
+    st.caption(says("circuits: untrained", edges=edges, share=share))
+
+
+def _approximations(result: Answer) -> None:
+    """The effects that gradients estimate, beside the exact ones."""
     points, direction = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
     steps = result.findings["steps"].items()
@@ -55,21 +69,10 @@ def show() -> None:
         stable=f"{STABLE:.0%}",
         most=MOST_STEPS,
     )
-    _what_single_effects_hide(result)
-    untrained = result.findings["untrained"]
-    st.caption(
-        says(
-            "circuits: untrained",
-            edges=len(untrained["edges"]),
-            share=f"{untrained['faithfulness']:.0%}",
-        )
-    )
-    seeds_of(run, "circuits")
 
 
 def _what_single_effects_hide(result: Answer) -> None:
     """Edges that cost nothing alone, and pairs of parts that do the same or need each other."""
-    st.subheader("What single effects cannot show")
     spots = pd.DataFrame(result.findings["blind_spots"])
     if spots.empty:
         st.markdown("No pair of parts is redundant, needs its partner or cancels it.")
@@ -92,10 +95,11 @@ LEGIBLE = 12
 """The most edges that are told apart at a first look."""
 
 
-def _graph(result: Answer) -> None:
+def _graph(result: Answer) -> ChartType:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
     edges = result.findings["circuit"]["edges"]
     order = ranking(result.table, result.arguments["direction"])
+    place = st.container()
     left, right = st.columns([1, 2])
     ways, first = ["the circuit", "largest effects"], int(len(edges) > LEGIBLE)
     if controls.segments("Edges", ways, "edges", first, at=left) == "largest effects":
@@ -108,17 +112,15 @@ def _graph(result: Answer) -> None:
         share = f"{curve.loc[near, 'faithfulness']:.0%}"
         st.caption(says("circuits: nearest size", edges=near, share=share))
     figure = graph_chart(trained(result), edges)
-    picture(figure, f"The circuit as a graph: {len(edges)} edges from the embedding to the logits.")
-    reading("circuits: graph")
-    downloads("circuits", result, lambda: figure)
+    words = f"The circuit as a graph: {len(edges)} edges from the embedding to the logits."
+    with place:
+        return picture(figure, words)
 
 
 def _beside_the_plan(run: Run, result: Answer) -> None:
     """The edges of the plan that were found, for a planted network."""
     plan = read_plan(run.path)
-    if plan is None:
-        return
-    st.subheader("Beside the plan")
+    assert plan is not None, "the part is shown for planted networks alone"
     marked = planted.marks(plan, result.findings["circuit"]["edges"])
     counted = planted.counted(marked)
     st.markdown(says("circuits: planted", rule=plan["rule"], counted=counted))
@@ -126,7 +128,7 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
         graph_chart(trained(result), list(marked), marked),
         "The edges of the plan and those of the circuit: hits, missed ones, and others.",
     )
-    reading("circuits: beside the plan (2)")
+    reading("circuits: edges of the plan")
     st.dataframe(planted.rankings(plan, result).round(3), hide_index=True)
     reading("circuits: beside the plan")
     variables = pd.DataFrame(plan["variables"])[["name", "kind", "made by", "reads"]]
@@ -135,7 +137,7 @@ def _beside_the_plan(run: Run, result: Answer) -> None:
 
 def _on_a_word(run: Run, result: Answer) -> None:
     """The answer of the circuit alone on a typed word, and which of its edges matter there."""
-    word = given(run.language, word_input(run, suggested(run, 8)), ())
+    word = word_of(run)
     edges = result.findings["circuit"]["edges"]
     how = result.arguments
     table, effects = _on_word(run, edges, how["ablation"], how["direction"], word)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 import torch
+from altair.typing import ChartType
 
 from analyses.answer_files import Kept
 from analyses.answers import Answer, Answers, answer, arguments_of
-from analyses.claims import told
+from analyses.claims import told as said
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
-from analyses.questions.inside.dictionary import chart, claims, panels, side_by_side
+from analyses.questions.inside.dictionary import chart, claims, panels
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
-from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, judged, picture, reading, says
+from dashboard.drawing import Parts, explain_errors, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import chosen, current_run, model_of, once
+from dashboard.views.question import told
 from interp.model import SITES, activations, sites_of
 from models.plants.plans import plan_of
 from models.runs.run import Run
@@ -53,15 +55,13 @@ def show() -> None:
     result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now
         st.rerun()
-    _scores(result, width)
-    latents = pd.DataFrame(result.findings["features"])
-    if (latents["width"] == width).any():
-        with explain_errors():
-            _latents(run, result, latents)
-    else:
-        st.info(f"Latents are kept of the first width alone, {latents['width'].iloc[0]:d}.")
     rows = result.table[result.table["width"] == width]
-    downloads(NAME, result, lambda: chart(rows))
+    made = claims(replace(result, table=rows))
+    result = replace(result, claims=made, sentence=said(made, result.knowledge))
+    more: Parts = {
+        "Latents": partial(_latents, run, result, width),
+    }
+    told(NAME, result, partial(_scores, result, rows), more)
 
 
 # -- which dictionaries ---------------------------------------------------------------------------
@@ -142,24 +142,21 @@ def _offered(run: Run, query: Dictionary, size: int) -> None:
 # -- what they are --------------------------------------------------------------------------------
 
 
-def _scores(result: Answer, width: int) -> None:
+def _scores(result: Answer, rows: pd.DataFrame) -> ChartType:
     """All measures by kind, with the controls."""
-    rows = result.table[result.table["width"] == width]
-    made = claims(replace(result, table=rows))
-    result = replace(result, claims=made, sentence=told(made, result.knowledge))
-    judged(NAME, result)
     st.caption("Blue: this network. Pale: the same dictionaries of its untrained control.")
     with st.container(horizontal=True, gap="medium"):
         for measure, panel in panels(rows).items():
             picture(panel, f"{measure} of the dictionaries by kind. {result.verdict.short}")
-    reading(NAME)
-    for table in side_by_side(rows).values():
-        st.dataframe(table.drop(columns="width"), hide_index=True, height="content")
+    return chart(rows)
 
 
-def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
+def _latents(run: Run, result: Answer, width: int) -> None:
     """The latents of one kind, and which of them tell what is known."""
-    st.header("Latents", divider="gray")
+    latents = pd.DataFrame(result.findings["features"])
+    if not (latents["width"] == width).any():
+        st.info(f"Latents are kept of the first width alone, {latents['width'].iloc[0]:d}.")
+        return
     left, right = st.columns(2)
     kinds = latents["kind"].unique().tolist()
     kind = controls.segments("Kind", kinds, "dictionary_kind", at=left)
@@ -174,7 +171,7 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
         says = f"Latents of {kind}: their F1, and what clamping them does."
         picture(latents_chart(shown), says, fills=True)
         st.dataframe(shown.round(2), hide_index=True, column_config=PARTS)
-    reading("dictionaries: latents (2)")
+    reading("dictionary: latents")
     plan = plan_of(run)
     best = pd.DataFrame(result.findings["told"])
     table = by_fact(best[best["kind"] == kind], rows)
@@ -184,4 +181,4 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
         st.header("Beside the plan's variables", divider="gray")
         table = with_parts(table, plan, result.arguments["site"])
     st.dataframe(table.round(2), hide_index=True, height="content", column_config=PARTS)
-    reading("dictionaries: latents")
+    reading("dictionary: facts")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -23,11 +25,10 @@ from analyses.questions.behaviour.generated import (
 from analyses.questions.behaviour.perplexity import BY
 from dashboard import controls, drawing
 from dashboard.background import at_once
-from dashboard.downloads import downloads
-from dashboard.drawing import picture, reading
+from dashboard.drawing import picture
 from dashboard.markup import code, text
 from dashboard.selection import once
-from dashboard.views.question import View, live, one_of
+from dashboard.views.question import View, below, live, one_of
 from models.decoding.choice import Choice
 from models.errors import lab
 from models.languages import Word
@@ -140,10 +141,9 @@ def _beam(run: Run) -> None:
         )
     figure = beam_chart(here)
     picture(figure, f"The hypotheses of a beam of {width} after {shown} steps.")
-    reading("generate: beam")
     findings = {"run": run.name, "width": width, "by_length": fair, "prompt": " ".join(prompt)}
     sentence = f"A beam search of width {width}."
-    downloads("beam", Answer(table, sentence, findings), lambda: figure)
+    below("beam", Answer(table, sentence, findings), figure)
 
 
 @once(show_spinner="Computing ...")
@@ -161,11 +161,10 @@ def _compared(run: Run) -> None:
         return
     made = claims(table)
     result = Answer(table, told(made, None), {"run": run.name}, claims=made)
-    drawing.judged("generate", result)
-    figure = chart(table)
-    picture(figure, f"Share of right words by decoder. {result.sentence}")
-    reading("generate: compared")
-    downloads("generate", result, lambda: figure)
+    drawing.judged(result)
+    figure = picture(chart(table), f"Share of right words by decoder. {result.sentence}")
+    all_of_it = partial(st.markdown, text(result.sentence))
+    below("generate", result, figure, {"Controls and limits": all_of_it})
 
 
 def _close(run: Run) -> None:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.heads import chart, grid
 from analyses.questions.parts import head as one_head
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import (
-    chooses,
-    explain_errors,
-    judged,
-    link_to,
-    picture,
-    reading,
-    says,
-    seeds_of,
-)
+from dashboard.drawing import Parts, chooses, explain_errors, link_to, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import (
+    WIDTH,
     current_run,
     head_key,
     kept_or_computed,
     model_of,
     of_model,
-    short_word,
 )
+from dashboard.views.line import word_of
+from dashboard.views.question import told
 from interp.heads.needed import NEEDED
 from interp.heads.qk_and_ov import has_rotary_positions
-from models.languages import Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
@@ -42,31 +34,35 @@ def show() -> None:
     """The page."""
     run = current_run()
     result = kept_or_computed(run, "heads")
-    if result is not None:
-        judged("heads", result)
-    # This comes before the grid, because the grid frames the head that a link or a key chose.
-    parts = _parts(run)
-    first = parts.index(result.findings["most"]) if result is not None else 0
-    part = controls.selectbox("Head", parts, first, key=head_key(run))
-    if result is not None:
-        _glance(run, result.table, part)
-    st.header(f"{text(part)} on a word", divider="gray")
-    with explain_errors():
-        _one_head(run, short_word(run, "attention is"), part)
-    if result is not None:
-        st.header("All heads and parts", divider="gray")
-        figure = chart(result)
-        picture(figure, f"Accuracy lost per ablated head. {result.sentence}")
-        reading("heads")
-        if result.verdict.grade in ("holds", "fragile"):
-            _pairs(result)
-        seeds_of(run, "heads")
-        downloads("heads", result, lambda: figure)
+    if result is None:
+        with explain_errors():
+            _one_head(run, _choose(run))
+        return
+    chosen: dict[str, str] = {}
+    more: Parts = {
+        "One head": lambda: _one_head(run, chosen["part"]),
+        "All heads and parts": partial(
+            picture, chart(result), f"Accuracy lost per ablated head. {result.sentence}"
+        ),
+    }
+    if result.verdict.grade in ("holds", "fragile"):
+        more["Pairs of heads"] = partial(_pairs, result)
+    told("heads", result, partial(_glance, run, result, chosen), more)
+
+
+def _choose(run: Run, most: str = "L0H0") -> str:
+    """The head of the reader's choice.
+
+    Args:
+        most: the head before the reader chooses.
+    """
+    model = run.config.model
+    parts = [f"L{i}H{head}" for i in range(model.n_layers) for head in range(model.n_heads)]
+    return controls.selectbox("Head", parts, parts.index(most), key=head_key(run), width=WIDTH)
 
 
 def _pairs(result: Answer) -> None:
     """The pairs that lose surely more, or less, together than the sum of both heads."""
-    st.header("Pairs of heads", divider="gray")
     if not (pairs := result.findings["pairs"]):
         st.markdown("No two heads are shown to stand in for each other, or to be needed together.")
         return
@@ -76,27 +72,30 @@ def _pairs(result: Answer) -> None:
     reading("heads: pairs", limit=f"{NEEDED:.0%}")
 
 
-def _parts(run: Run) -> list[str]:
-    model = run.config.model
-    return [f"L{layer}H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)]
+def _glance(run: Run, result: Answer, chosen: dict[str, str]) -> ChartType:
+    """The grid of heads, coloured by a measure; a click chooses a head.
 
-
-def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
-    """The grid of heads, coloured by a measure; a click chooses a head."""
-    kinds: dict[str, list[str]] = {}
+    Args:
+        chosen: takes up the head that the reader chose.
+    """
+    table, kinds = result.table, dict[str, list[str]]()
     for measure in table[table["head"] >= 0]["measure"].unique():
         kind, _, variant = measure.partition(", ")
         kinds.setdefault(kind, []).append(variant)
-    kind = controls.segments("Measure", list(kinds), "measure")
-    measure = kind
-    if len(kinds[kind]) > 1:
-        measure += ", " + controls.segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
+    place = st.container()
     with st.container(horizontal=True, gap="medium"):
+        part = chosen["part"] = _choose(run, result.findings["most"])
+        measure = kind = controls.segments("Measure", list(kinds), "measure")
+        if len(kinds[kind]) > 1:
+            key = f"{kind.split()[0]}_by"
+            measure += ", " + controls.segments(VARIANTS[kind], kinds[kind], key)
+    with place, st.container(horizontal=True, gap="medium"):
         words = f"{measure} of every head: layers down, heads across. The model is"
         figure = grid(table, measure, "trained", part)
         picture(figure, f"{words} trained.", **chooses(head_key(run), "part", f"grid_{part}"))
         picture(grid(table, measure, "untrained", part), f"{words} untrained.")
     st.caption(f"{says(f'heads: {kind}')} Click a head to look inside.")
+    return chart(result)
 
 
 VARIANTS = {
@@ -107,13 +106,14 @@ VARIANTS = {
 }
 
 
-def _one_head(run: Run, word: Word, part: str) -> None:
-    """A head's ablation and circuits."""
+def _one_head(run: Run, part: str) -> None:
+    """A head's ablation on the typed word, and its circuits."""
+    word = word_of(run, "attention is")
     layer, head = (int(number) for number in part[1:].split("H"))
-    with st.container(width=290):
-        _verdicts(_without(run, word).query("layer == @layer and head == @head"))
+    st.subheader(f"{text(part)} on this line")
+    _verdicts(_without(run, word).query("layer == @layer and head == @head"))
     link_to("try", "Where it looks on this word, and what hangs on that")
-    _circuits(run, part, layer, head, {"run": run.name, "head": part})
+    _circuits(run, part, layer, head)
 
 
 CIRCUITS = {
@@ -122,7 +122,7 @@ CIRCUITS = {
 }
 
 
-def _circuits(run: Run, part: str, layer: int, head: int, findings: Mapping[str, object]) -> None:
+def _circuits(run: Run, part: str, layer: int, head: int) -> None:
     """A head by its weights alone."""
     if not run.config.model.residual:
         st.caption(says("heads: no residual stream"))
@@ -139,8 +139,6 @@ def _circuits(run: Run, part: str, layer: int, head: int, findings: Mapping[str,
     reading("heads: circuits")
     if rotary:
         st.caption(says("heads: rotary"))
-    figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
-    downloads(f"circuits-{part}", Answer(circuits, "", dict(findings)), lambda: figure)
 
 
 _without = of_model(one_head.verdicts_without)
@@ -154,5 +152,6 @@ def _verdicts(table: pd.DataFrame) -> None:
     st.dataframe(
         pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"]),
         hide_index=True,
+        width="content",
         column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
     )

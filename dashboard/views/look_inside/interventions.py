@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.interventions import charts
@@ -11,9 +14,8 @@ from analyses.questions.inside.intervention import changed, changes
 from analyses.questions.inside.interventions import main_variable
 from analyses.questions.parts.patching import said_chart
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
-from analyses.words import given
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture, reading, says
+from dashboard.drawing import Parts, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import (
     current_run,
@@ -21,8 +23,8 @@ from dashboard.selection import (
     model_of,
     of_model,
     suggested,
-    word_input,
 )
+from dashboard.views.line import word_of
 from dashboard.views.question import told
 from interp.model import sites_of
 from models.languages import END, Word
@@ -42,22 +44,31 @@ def show() -> None:
     """The page."""
     run = current_run()
     result = kept_or_computed(run, "interventions")
-    if result is not None:
-        told("interventions", result, _answered)
-    st.subheader("On a word of your own")
-    with explain_errors():
+    if result is None:
         _on_a_word(run, result)
+        return
+    first, *others = charts(result)
+    more: Parts = {TITLES[name]: partial(_experiment, result, name) for name in others}
+    more |= {
+        "On this line": partial(_on_a_word, run, result),
+        "Where it hurts most": partial(_most_harm, result),
+    }
+    told("interventions", result, partial(_experiment, result, first), more)
 
 
-def _answered(result: Answer) -> None:
-    """The answer, one experiment after the other."""
-    for name, figure in charts(result).items():
-        st.subheader(text(TITLES[name]))
-        picture(figure, f"{TITLES[name]}: {result.sentence}")
+def _experiment(result: Answer, name: str) -> ChartType:
+    """One way to change a variable, and what comes of it."""
+    st.markdown(f"**{text(TITLES[name])}**")
+    figure = picture(charts(result)[name], f"{TITLES[name]}: {result.sentence}")
+    if name != "erasure":
         reading(f"interventions: {name}")
-        if name == "erasure":
-            st.dataframe(_erased_table(result), hide_index=True)
-            st.caption(says("interventions: erased"))
+    return figure
+
+
+def _most_harm(result: Answer) -> None:
+    """The sites where erasing hurts most, and the changes that this run cannot be asked."""
+    st.dataframe(_erased_table(result), hide_index=True)
+    st.caption(says("interventions: erased"))
     for line in result.findings["refused"]:
         st.info(text(line))
 
@@ -100,14 +111,14 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
     k = 0
     if change != "erase":
         k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k", at=columns[3])
-    word = given(run.language, word_input(run, _longer(run)), ())
+    word = word_of(run)
     runs = _changed(run, site, variable, change, k, word)
     st.markdown(_ends(runs, word))
     picture(said_chart(runs), f"What may follow each prefix, as it is and with {variable} changed.")
     st.caption(says("interventions: on a word"))
 
 
-def _longer(run: Run) -> Word:
+def longer(run: Run) -> Word:
     """A member. In a language that counts, more of its last symbol follow, so that the place where
     the word may end can move."""
     word = suggested(run, 8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -10,10 +13,11 @@ from analyses.charts.heads import lines_chart, looks_chart
 from analyses.needs import lack
 from analyses.questions.parts.looks import on_word
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import chooses, picture, reading
+from dashboard.drawing import Parts, chooses, picture, tabs
 from dashboard.markup import text
-from dashboard.selection import LONGEST, head_key, of_model
+from dashboard.selection import WIDTH, head_key, of_model
+from dashboard.views.line import LONGEST
+from dashboard.views.question import below
 from models.base import LanguageModel
 from models.languages import BOS, Word
 from models.runs.run import Run
@@ -32,17 +36,21 @@ def _of_line(model: LanguageModel, run: Run, word: Word) -> tuple[pd.DataFrame, 
 _looks = of_model(_of_line)
 
 
-def show(run: Run, word: Word) -> None:
-    """Draws every head while it reads one symbol, and one head on the whole line; nothing for a
-    network without heads, or for a long line."""
+def show(run: Run, word: Word, more: Parts) -> None:
+    """Draws every head while it reads one symbol; the parts alone for a network without heads, or
+    for a long line.
+
+    Args:
+        more: further parts of the page.
+    """
     if lack(run, ("heads",)) or len(word) > LONGEST:
+        tabs("part_of_line", more)
         return
     shown = list(LOOKS.items())[: 1 if lack(run, ("verdict",)) else 2]
     tokens = [BOS, *word]
     names = [f"{i} {token}" for i, token in enumerate(tokens)]
     table, floor = _looks(run, word)
     strongest = table.loc[table["moved"].abs().idxmax()]
-    st.header("Where each head looks, and what hangs on it", divider="gray")
     if len(shown) > 1:
         beyond = abs(strongest["moved"]) > TIMES * floor
         said = f"Most hangs on {_told(strongest, names)}: {_lost(strongest)}"
@@ -50,29 +58,39 @@ def show(run: Run, word: Word) -> None:
             f"{said if beyond else NOTHING} Of the untrained network no look on this line changes "
             f"it by more than {floor:.2f}."
         )
-    reads = f"reads_{run.language.name}"
-    read = controls.segments("While it reads", names, reads, int(strongest["query"]))
-    parts, head, query = table["part"].unique().tolist(), head_key(run), names.index(read)
-    part = controls.selectbox("Head", parts, parts.index(strongest["part"]), key=head)
+    place = st.container()
+    head, parts = head_key(run), table["part"].unique().tolist()
+    with st.container(horizontal=True, gap="medium"):
+        key, most = f"reads_{run.language.name}", int(strongest["query"])
+        read = controls.segments("While it reads", names, key, most)
+        most = parts.index(strongest["part"])
+        part = controls.selectbox("Head", parts, most, key=head, width=WIDTH)
+    query = names.index(read)
     of_head = table[table["part"] == part]
     here = of_head[of_head["query"] == query]
     most = here.loc[here["attention"].idxmax()]
     says = f": {_lost(most)}" if len(shown) > 1 else "."
     st.markdown(f"While it reads {text(read)}, most attention has {_told(most, names)}{says}")
-    with st.container(horizontal=True, gap="medium"):
+    with place, st.container(horizontal=True, gap="medium"):
         for value, title in shown:
             with st.container(width="content"):
                 st.markdown(f"**{text(title)}** while it reads {text(read)}: every head")
                 figure = looks_chart(table, tokens, query, value, part)
                 picture(figure, title, **chooses(head, "part", f"{value}_{part}_{query}"))
+    answer = Answer(table, "", {"run": run.name, "word": list(word)})
+    on_line = partial(_one_head, shown, of_head, tokens, query)
+    below("looks-on-a-line", answer, figure, {"One head on the whole line": on_line, **more})
+
+
+def _one_head(
+    shown: list[tuple[str, str]], table: pd.DataFrame, tokens: Sequence[str], query: int
+) -> None:
+    """One head at every symbol of the line."""
     with st.container(horizontal=True, gap="medium"):
         for value, title in shown:
             with st.container(width="content"):
-                st.markdown(f"**{text(title)}**: {text(part)} on the whole line")
-                picture(lines_chart(of_head, tokens, query, value), title)
-    reading("looks on a line")
-    facts = {"run": run.name, "word": list(word)}
-    downloads("looks-on-a-line", Answer(table, "", facts), lambda: figure)
+                st.markdown(f"**{text(title)}**: {text(table['part'].iloc[0])} on the whole line")
+                picture(lines_chart(table, tokens, query, value), title)
 
 
 def _told(look: pd.Series, names: list[str]) -> str:

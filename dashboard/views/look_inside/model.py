@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 import torch
 
 from analyses.charts import architecture
-from analyses.charts import kernel_attention as kernels
 from analyses.lectures import costs
 from analyses.lectures.worked_example import (
     Step,
@@ -21,9 +21,10 @@ from analyses.lectures.worked_example import (
 )
 from analyses.questions.parts import reach
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture, says
+from dashboard.drawing import Parts, explain_errors, picture, says, tabs
 from dashboard.markup import formula, text
-from dashboard.selection import current_run, model_of, once, short_word
+from dashboard.selection import current_run, model_of, once
+from dashboard.views.line import word_of
 from dashboard.views.question import live
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
@@ -35,26 +36,19 @@ def show() -> None:
     run = current_run()
     tokens: torch.Tensor | None = None
     with explain_errors():
-        word = short_word(run, "steps are")
+        word = word_of(run, "steps are")
         tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
-    with st.container(horizontal=True, gap="medium"):
-        if tokens is not None:
-            with st.container(width=400), explain_errors():
-                _drawing(run, tokens.shape[1])
-        with st.container(width=500), explain_errors():
-            _inventory(run)
     if tokens is not None:
-        st.header("Step by step", divider="gray")
         with explain_errors():
-            _steps(run, tokens)
-    st.header("Where the compute goes", divider="gray")
-    with explain_errors():
-        _costs(run)
-    st.header("How far back, and in how many dimensions", divider="gray")
-    with explain_errors():
-        _measures()
-    with st.expander("Kernel attention (Nadaraya-Watson)"):
-        _kernels()
+            _drawing(run, tokens.shape[1])
+    parts: Parts = {} if tokens is None else {"Step by step": partial(_steps, run, tokens)}
+    parts |= {
+        "Parameters by name": partial(_parameters, run),
+        "Where the compute goes": partial(_costs, run),
+        "How far back, and in how many dimensions": _measures,
+        "Every activation by name": partial(_hooks, run),
+    }
+    tabs("part_of_model", parts)
 
 
 def _drawing(run: Run, positions: int) -> None:
@@ -64,18 +58,20 @@ def _drawing(run: Run, positions: int) -> None:
     picture(figure, f"The layers of a {config.architecture}, from tokens to logits, with shapes.")
 
 
-def _inventory(run: Run) -> None:
-    """The learned numbers: how many, where they lie, and which activations have a name."""
+def _parameters(run: Run) -> None:
+    """The learned numbers: how many, and where they lie."""
     with model_of(run) as model:
         table = architecture.parameters(model)
     counting = run.config.model.family.tabular
     total = int(table["numbers"].sum())
     st.metric("Counts in its tables" if counting else "Parameters", f"{total:,}")
-    with st.expander("Parameters by name" if not counting else "Tables by name", expanded=True):
-        st.dataframe(table, hide_index=True)
-    with st.expander("Hooks: every activation by name"):
-        st.dataframe(architecture.hooks(run.config.model), hide_index=True)
-        st.caption(says("model: hooks"))
+    st.dataframe(table, hide_index=True)
+
+
+def _hooks(run: Run) -> None:
+    """The activations that have a name."""
+    st.dataframe(architecture.hooks(run.config.model), hide_index=True)
+    st.caption(says("model: hooks"))
 
 
 def _steps(run: Run, tokens: torch.Tensor) -> None:
@@ -217,14 +213,3 @@ def _lesson(run: Run) -> str:
     if config.family.whole:
         return says("model: cost of whole words")
     return says("model: cost of a convolution")
-
-
-def _kernels() -> None:
-    st.markdown(says("model: kernels"))
-    width = controls.slider("Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width")
-    seen = kernels.observations()
-    with st.container(horizontal=True, gap="medium"):
-        picture(kernels.shapes_chart(width), "Three kernels over the distance.")
-        picture(kernels.regression_chart(seen, width), "Noisy points and three regression curves.")
-    picture(kernels.weights_chart(seen, width), "Attention weights, query down, key across.")
-    st.caption(says("model: kernels drawn"))

@@ -10,12 +10,11 @@ from analyses.questions.behaviour import in_context
 from analyses.questions.parts import one_pair
 from analyses.questions.parts.alignment import pairs_of
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import picture, reading
+from dashboard.drawing import picture
 from dashboard.markup import code
 from dashboard.selection import current_run, once
 from dashboard.views import question
-from dashboard.views.question import View, live, one_of
+from dashboard.views.question import View, below, live, one_of
 from models.languages import Transduction
 from models.runs.run import Run
 
@@ -66,9 +65,8 @@ def _pair(run: Run) -> None:
     picture(
         figure, f"Where each symbol of the target of {' '.join(word)} comes from, by each lens."
     )
-    reading("pairs: pair")
     answer = Answer(table, f"One pair of {run.name}: {' '.join(word)}.", {"run": run.name})
-    downloads("one-pair", answer, lambda: figure)
+    below("one-pair", answer, figure)
 
 
 _looked_at = once(show_spinner="Exchanging symbols ...")(one_pair.one_pair)
@@ -84,8 +82,6 @@ def _prompt(run: Run) -> None:
     picture(figure, f"What is answered to {' '.join(word)}, and how likely.", fills=True)
     if table["probability"].isna().any():
         st.info("No trained rule fits these examples: who knows those by heart has no answer.")
-    answer = Answer(table, f"One prompt of {run.name}: {' '.join(word)}.", {"run": run.name})
-    downloads("one-prompt", answer, lambda: figure)
 
 
 _answered = once(show_spinner="Counting rules ...")(in_context.one_prompt)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import pandas as pd
 import streamlit as st
 import torch
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.options.parts import Patching
@@ -19,20 +21,12 @@ from analyses.questions.parts.patching import (
     site_name,
 )
 from dashboard import controls
-from dashboard.downloads import downloads
-from dashboard.drawing import (
-    chips,
-    chooses,
-    explain_errors,
-    judged,
-    picture,
-    reading,
-    says,
-    seeds_of,
-)
+from dashboard.drawing import Parts, chips, chooses, explain_errors, picture, says
 from dashboard.glossary import meaning
 from dashboard.markup import text
-from dashboard.selection import asked, current_run, model_of, suggested, word_input, word_key
+from dashboard.selection import WIDTH, asked, current_run, model_of, suggested
+from dashboard.views.line import line_key, line_of
+from dashboard.views.question import told
 from interp.causal.patching import patched_logits
 from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word
@@ -49,8 +43,6 @@ DIRECTIONS = {"restore": "clean into corrupted (restore)", "break": "corrupted i
 def show() -> None:
     """The page."""
     run = current_run()
-    default = suggested(run, Patching().n)
-    typed = word_input(run, default, "Clean word")
     with st.container(horizontal=True, gap="medium"):
         direction = controls.segments(
             "Direction",
@@ -59,46 +51,50 @@ def show() -> None:
             format_func=DIRECTIONS.__getitem__,
             help=meaning("denoising"),
         )
-        metric = controls.selectbox(
-            "Effect on", list(METRICS), key="metric", format_func=METRICS.__getitem__
-        )
-    options = {} if typed == " ".join(default) else {"word": typed}
+        looks: dict[str, Any] = {"format_func": METRICS.__getitem__, "width": WIDTH}
+        metric = controls.selectbox("Effect on", list(METRICS), key="metric", **looks)
+    usual = " ".join(suggested(run, Patching().n))
+    options = {} if line_of(run) == usual else {"word": line_of(run)}
     with explain_errors():
         result = asked(run, "patching", direction=direction, metric=metric, **options)
         if result is not None:
             _answered(run, result, direction)
-    seeds_of(run, "patching")
 
 
 def _answered(run: Run, result: Answer, direction: str) -> None:
     """The effect of patching in the word, and one site of the reader's choice."""
-    facts = result.findings
+    facts, chosen = result.findings, dict[str, str]()
     chips(tuple(facts["word"]), tuple(p - 1 for p in facts["changed_positions"]))
-    truth, others = IN_LANGUAGE[facts["in_language"]], facts["counterfactuals"]
-    example = " ".join(others[0])
-    st.caption(says("patching: word", truth=truth, count=len(others), example=example))
-    judged("patching", result)
-    chosen = _heatmaps(run, result)
-    reading("patching: answered")
-    if chosen:
-        _one_site(run, result, chosen, direction)
-    downloads("patching", result, lambda: chart(result))
+    more: Parts = {}
+    if "top_site" in facts:
+        more["One site"] = lambda: _one_site(run, result, chosen["site"], direction)
+    told("patching", result, partial(_heatmaps, run, result, chosen), more)
 
 
-def _heatmaps(run: Run, result: Answer) -> str | None:
-    """Draws the heatmaps; returns the site that the reader chose by click, link or keyboard."""
+def _heatmaps(run: Run, result: Answer, taken: dict[str, str]) -> ChartType:
+    """Draws the heatmaps.
+
+    Args:
+        taken: takes up the site that the reader chose by click, link or keyboard.
+    """
     table = result.table[result.table["model"] == "trained"]
     sites = [site_name(row) for row in table[PLACE].to_dict("records")]
     top, words = result.findings.get("top_site"), "Patching effects by site and position."
     words += f" {result.sentence}"
-    key, chosen = f"site_of_{word_key(run)}", None
+    key, chosen, place = f"site_of_{line_key(run)}", None, st.container()
     if top is not None:
-        # This comes before the heatmaps, which frame the site that a link or a key chose.
-        chosen = controls.selectbox("Site", sites, sites.index(top), key=key)
-    for kind, figure in charts(result, chosen).items():
-        events = chooses(key, "site", f"{kind}_{chosen}") if chosen else {}
-        picture(figure, f"{words} Shown: {kind}.", **events)
-    return chosen
+        first = sites.index(top)
+        chosen = taken["site"] = controls.selectbox("Site", sites, first, key=key, width=WIDTH)
+    with place, st.container(horizontal=True, gap="medium"):
+        for kind, figure in charts(result, chosen).items():
+            events = chooses(key, "site", f"{kind}_{chosen}") if chosen else {}
+            with st.container(width="content"):
+                picture(figure, f"{words} Shown: {kind}.", **events)
+    facts = result.findings
+    truth, others = IN_LANGUAGE[facts["in_language"]], facts["counterfactuals"]
+    example = " ".join(others[0])
+    st.caption(says("patching: word", truth=truth, count=len(others), example=example))
+    return chart(result)
 
 
 def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:

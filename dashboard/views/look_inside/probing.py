@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.options.inside import Probing
@@ -16,9 +19,9 @@ from analyses.questions.inside.probe import (
 )
 from analyses.questions.inside.probing import METHODS, NUISANCE, headline, heatmap
 from dashboard import controls
-from dashboard.drawing import chooses, explain_errors, picture, reading
+from dashboard.drawing import Parts, chooses, picture, reading
 from dashboard.markup import text
-from dashboard.selection import current_run, model_of
+from dashboard.selection import current_run, kept_or_computed, model_of
 from dashboard.views import question
 from models.runs.run import Run
 
@@ -28,35 +31,32 @@ VIEWS |= {"longer": "linear, longer words", "online code": "online code"}
 
 def show() -> None:
     """The page."""
-    question.show("probing", _answered)
+    result = kept_or_computed(current_run(), "probing")
+    if result is None:
+        return
+    chosen: dict[str, str] = {}
+    more: Parts = {
+        "One probe": lambda: _one_probe(current_run(), result, **chosen),
+        "Best sites": partial(_best_sites, result),
+    }
+    question.told("probing", result, partial(_overview, result, chosen), more)
 
 
-def _answered(result: Answer) -> None:
-    """The variable and the site that the reader chooses, and the best sites of all variables."""
-    run = current_run()
-    target, site = _overview(run, result)
-    st.header(f"{text(target)} at {text(site)}", divider="gray")
-    with explain_errors():
-        _one_probe(run, result, target, site)
-    st.header("Best site per variable, beside its controls", divider="gray")
-    numbers = _best_sites(result)
-    st.dataframe(
-        numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
-        hide_index=True,
-    )
-    reading("probing")
+def _overview(result: Answer, chosen: dict[str, str]) -> ChartType:
+    """Draws the heatmap of a variable.
 
-
-def _overview(run: Run, result: Answer) -> tuple[str, str]:
-    """Draws the heatmap of a variable; returns the variable and the site that the reader chose."""
-    table, best = result.table, result.findings["best"]
+    Args:
+        chosen: takes up the variable and the site that the reader chose.
+    """
+    run, table, best = current_run(), result.table, result.findings["best"]
     names = list(dict.fromkeys(table["target"]))
-    left, right = st.columns([1, 2])
+    place = st.container()
+    left, middle, right = st.columns([1, 2, 1])
     main = names.index(result.findings["main"])
     key = f"target_of_{run.language.name}"
     target = controls.selectbox("Variable", names, main, key=key, at=left)
     views = [name for name in VIEWS if name == "longer" or name in set(table["probe"])]
-    view = controls.segments("Probe", views, "probe", format_func=VIEWS.__getitem__, at=right)
+    view = controls.segments("Probe", views, "probe", format_func=VIEWS.__getitem__, at=middle)
     method, split = ("linear", "longer") if view == "longer" else (view, "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
@@ -66,20 +66,20 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
         st.info(f"{text(target)} {why}: the linear probe of all words is shown.")
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
-    place = f"site_of_{controls.first_run()}_{target}"
+    key = f"site_of_{controls.first_run()}_{target}"
     first = sites.index(best[target]["site"]) if target in best else len(sites) - 1
-    # This comes before the heatmap, which frames the site that a link or a key chose.
-    site = controls.selectbox("Site", sites, first, key=place)
+    site = controls.selectbox("Site", sites, first, key=key, at=right)
     clicked = f"probed_{run.name}_{target}_{method}_{split}_{site}"
     figure = heatmap(table, method, split, target, site)
     words = f"Probe scores of {target} by site. {result.sentence}"
-    picture(figure, words, **chooses(place, "site", clicked))
-    reading("probing: overview")
-    return target, site
+    chosen |= {"target": target, "site": site}
+    with place:
+        return picture(figure, words, **chooses(key, "site", clicked))
 
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
     """The linear probe's reading beside the truth, its errors by length, and the activations."""
+    st.subheader(f"{text(target)} at {text(site)}")
     options = Probing(**result.arguments)
     with st.spinner("Computing ..."):
         rows = _read(run, options, target, site)
@@ -101,11 +101,16 @@ def _read(run: Run, options: Probing, target: str, site: str) -> pd.DataFrame:
         return read_by(run, model, options, target, site)
 
 
-def _best_sites(result: Answer) -> pd.DataFrame:
+def _best_sites(result: Answer) -> None:
     """One row per variable: the trained model's best site, and its controls."""
     best = result.findings["best"]
     rows = headline(result).pivot(index="variable", columns="of", values="value")
     rows = rows[list(dict.fromkeys(headline(result)["of"]))].loc[list(best)]
     rows.insert(0, "site", [entry["site"] for entry in best.values()])
     rows.insert(1, "metric", [entry["metric"] for entry in best.values()])
-    return rows.reset_index()
+    numbers = rows.reset_index()
+    st.dataframe(
+        numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
+        hide_index=True,
+    )
+    reading("probing: best sites")

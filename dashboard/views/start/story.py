@@ -100,7 +100,7 @@ def _told(run: Run, step: int) -> None:
     elif step == 2:
         _automaton(result)
     else:
-        judged("discovery", result)
+        judged(result)
         st.markdown(says("story: the rule"))
 
 
