@@ -7,9 +7,9 @@ for their number.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import ceil, log2, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from jaxtyping import Float, Int
 from scipy.stats import false_discovery_control, permutation_test, rankdata, t, zscore
 
 from interp.statistics import t_interval
+
+EXACT = 13
+"""The most pairs of which all sign flips are tried, unless more are asked for."""
 
 
 def above(
@@ -55,7 +58,7 @@ class Paired:
 
     Attributes:
         difference: the mean of first minus second; positive if the first is larger.
-        low: lower end of its interval, Student's over the pairs; NaN with fewer than two pairs.
+        low: lower end of its interval; NaN with fewer than two pairs.
         high: upper end of its interval.
         p: two-sided p-value of the sign-flip test; NaN without a pair.
         wins: share of pairs in which the first is larger; a draw counts half; NaN without a pair.
@@ -84,8 +87,10 @@ def paired(
     from 0 as the measured one. All ways are tried if there are no more than ``resamples`` of them,
     that is up to 13 pairs; otherwise ``resamples`` random ones, of which the smallest p is 2 /
     (resamples + 1). Few pairs can say little: the smallest p of n pairs is 2^(1 - n), which is 0.25
-    for three and 0.06 for five (see ``pairs_needed``). The interval assumes normal differences and
-    the test does not, so the two may disagree.
+    for three and 0.06 for five (see ``pairs_needed``). The interval of 6 to 13 pairs is the test's
+    own (Hartigan 1969): the mean lies between two means of subsets of the differences, and 0 lies
+    outside if and only if p is small. With fewer pairs such an interval has no ends, and with more
+    it is near to Student's, which is given.
 
     Args:
         first: one value per unit; a NaN on either side drops the pair.
@@ -101,18 +106,25 @@ def paired(
         nan = float("nan")
         return Paired(nan, nan, nan, nan, nan, 0)
     p = 1.0  # with one pair either sign is as far from 0
-    if len(gap) > 1:
-        test = permutation_test(
-            (gap,),
-            np.mean,
-            permutation_type="samples",  # with a single sample this flips signs
-            n_resamples=resamples,
-            batch=max(1, 1_000_000 // len(gap)),
-            rng=np.random.default_rng(seed),
-        )
-        p = float(test.pvalue)
+    if len(gap) > 1:  # with a single sample "samples" flips signs
+        p = _permuted(gap, np.mean, "samples", resamples, seed)[1]
+    mean, low, high = t_interval(gap, confidence)
+    if len(gap) <= EXACT and (cut := int((1 - confidence) / 2 * 2 ** len(gap) + 1e-9)):
+        subsets = np.array(list(product((0, 1), repeat=len(gap))))[1:]
+        means = np.sort(subsets @ gap / subsets.sum(axis=1))
+        low, high = float(means[cut - 1]), float(means[-cut])
     wins = float((gap > 0).mean() + (gap == 0).mean() / 2)
-    return Paired(*t_interval(gap, confidence), p, wins, len(gap))
+    return Paired(mean, low, high, p, wins, len(gap))
+
+
+def _permuted(
+    values: Float[np.ndarray, " unit"], statistic: Any, kind: str, resamples: int, seed: int
+) -> tuple[float, float]:
+    """A statistic and the p of its permutation test."""
+    batch, rng = max(1, 1_000_000 // len(values)), np.random.default_rng(seed)
+    how = {"permutation_type": kind, "n_resamples": resamples, "batch": batch, "rng": rng}
+    test = permutation_test((values,), statistic, **how)
+    return float(test.statistic), float(test.pvalue)
 
 
 def rank_correlation(
@@ -139,15 +151,11 @@ def rank_correlation(
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan")
     ranks = zscore(rankdata(first)), zscore(rankdata(second))
-    test = permutation_test(
-        (ranks[0],),
-        lambda order, axis: (order * ranks[1]).mean(axis=axis),
-        permutation_type="pairings",
-        vectorized=True,
-        n_resamples=resamples,
-        rng=np.random.default_rng(seed),
-    )
-    return float(test.statistic), float(test.pvalue)
+
+    def together(order: np.ndarray, axis: int) -> Any:
+        return (order * ranks[1]).mean(axis=axis)
+
+    return _permuted(ranks[0], together, "pairings", resamples, seed)
 
 
 def pairs_needed(tests: int, level: float = 0.05) -> int:

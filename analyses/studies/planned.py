@@ -85,7 +85,7 @@ def for_reading(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     )
     seeds, needed = int(table["pairs"].max()), pairs_needed(len(table), LEVEL)
     how = (
-        "Mean difference over the networks of so many seeds [95% interval: Student's], sign-flip "
+        "Mean difference over the networks of so many seeds [95% interval], sign-flip "
         f"test, Holm's correction for the {len(table)} comparisons that the question plans."
     )
     if seeds < needed:

@@ -342,9 +342,9 @@ def test_nested_intervals_hold_the_truth_as_often_as_they_say(
 
 
 def flipped(gap: np.ndarray) -> float:
-    """Every sign flip counted; whole numbers, so that equal sums are equal."""
+    """Every sign flip counted; sums that are equal but for rounding are equal."""
     sums = np.array([np.dot(signs, gap) for signs in product((-1, 1), repeat=len(gap))])
-    return float((abs(sums) >= abs(gap.sum())).mean())
+    return float((abs(sums) >= abs(gap.sum()) - 1e-9).mean())
 
 
 @given(st.lists(st.integers(-6, 6), min_size=1, max_size=8))
@@ -357,6 +357,20 @@ def test_the_p_of_a_pair_is_the_share_of_sign_flips(gaps: list[int]) -> None:
     turned = paired(np.full(len(gap), 10.0), 10 + gap)
     assert (turned.p, turned.wins) == pytest.approx((found.p, 1 - found.wins))
     assert turned.difference == pytest.approx(-found.difference)
+
+
+@given(st.lists(st.integers(-6, 6), min_size=6, max_size=9))
+def test_an_interval_of_few_pairs_says_what_its_p_says(gaps: list[int]) -> None:
+    """It holds every mean that the test does not reject, and no other; so 0, and all others."""
+    gap = np.array(gaps, dtype=float)
+    found = paired(gap, np.zeros(len(gap)))
+    assert found.low <= found.difference <= found.high
+    assert (found.low <= 0 <= found.high) == (found.p > 0.05)
+    for end, inside in ((found.low, found.low + 1e-3), (found.high, found.high - 1e-3)):
+        outside = 2 * end - inside
+        assert flipped(gap - outside) <= 0.05
+        if found.low < inside < found.high:
+            assert flipped(gap - inside) > 0.05
 
 
 def test_ten_pairs_are_flipped_in_all_ways() -> None:
@@ -387,7 +401,7 @@ def test_many_pairs_are_flipped_at_random() -> None:
 
 def test_the_interval_of_pairs_is_scipys() -> None:
     rng = np.random.default_rng(0)
-    first, second = rng.normal(1, 1, 9), rng.normal(0, 2, 9)
+    first, second = rng.normal(1, 1, 14), rng.normal(0, 2, 14)
     found = paired(first, second, confidence=0.9)
     theirs = ttest_rel(first, second).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))

@@ -105,7 +105,7 @@ def how(tested: pd.DataFrame, comparison: Measure) -> str:
     tests = _tests_of(largest)
     correction = f"p corrected for all {tests} pairs of a language (Holm)"
     words += (
-        f", paired over {seeds} seeds: mean difference [Student's 95% interval], sign-flip test, "
+        f", paired over {seeds} seeds: mean difference [95% interval], sign-flip test, "
         f"{correction if tests > 1 else 'one pair of settings, so no correction'}."
     )
     if seeds < (needed := _needed(largest)):
