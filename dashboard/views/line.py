@@ -53,7 +53,8 @@ def choose(first: Callable[[Run], Word]) -> None:
                 other = current_run()
                 if other.steps():
                     shown.setdefault(line_key(other), " ".join(first(other)))
-                    _verdict(other, named(other))
+                    of = "" if line_key(other) == key else f"Of {line_of(other)}: "
+                    _verdict(other, of + named(other))
 
 
 def line_of(run: Run) -> str:
@@ -89,11 +90,9 @@ def truth_of(language: Language, word: Word) -> bool | None:
     return None
 
 
-def _accepted(model: LanguageModel, run: Run, word: Word) -> bool:
+@of_model
+def _accepts(model: LanguageModel, run: Run, word: Word) -> bool:
     return predict(model, word, run.objective)[1]
-
-
-_accepts = of_model(_accepted)
 
 
 def _verdict(run: Run, speaker: str) -> None:

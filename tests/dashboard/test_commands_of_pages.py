@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compared import plainly
 from conftest import made_once, tiny_config, tiny_of, without_pictures
 from few import of_few
-from parts import parts
+from parts import part, parts
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 from test_pages import SHOW
@@ -159,10 +160,10 @@ def printed(page: AppTest) -> Iterator[str]:
 def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
     """Each part of a page as it opens, and with the choices of all parts changed: each of its views
     is shown once, beside other choices of all else."""
-    seen, left = {*link}, [link]
+    seen, left, opening = {*link}, [link], each_part
     while left:
         link, others, views = left.pop(), dict[str, str](), dict[str, list[str]]()
-        for page in each_part(of_link(address, link)):
+        for page in opening(of_link(address, link)):
             yield page
             others |= {key: value for key, value in changed(page) if key not in seen}
             views |= {str(each.key): each.options for each in page.button_group}
@@ -171,6 +172,17 @@ def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
         for i in range(1, max([2 * bool(others), *map(len, views.values())])):
             shown = {key: labels[i % len(labels)] for key, labels in views.items()}
             left.append({**link, **others, **shown})
+        opening = last_part
+
+
+def last_part(page: AppTest) -> Iterator[AppTest]:
+    """The page as it opens, and with the part open that says how its picture is made again."""
+    yield computed(page)
+    if FILES in [plainly(tab.label) for tab in page.tabs]:
+        yield computed(part(page, FILES))
+
+
+FILES = "Numbers and downloads"
 
 
 def each_part(page: AppTest) -> Iterator[AppTest]:

@@ -36,12 +36,11 @@ from models.runs.run import Run
 def show() -> None:
     """The page. A damaged run leaves the list of all runs."""
     others: Parts = {} if controls.is_second() else {"All runs": _all_runs}
-    drawn = False
     with explain_errors():
         run = current_run()
         _one_run(run, others | {"Report and removal": partial(_file, run)})
-        drawn = True
-    if others and not drawn:
+        others = {}  # they are drawn
+    if others:
         tabs("part_of_accuracy", others)
 
 

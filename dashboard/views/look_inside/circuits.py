@@ -101,10 +101,10 @@ def _graph(result: Answer) -> ChartType:
     order = ranking(result.table, result.arguments["direction"])
     place = st.container()
     left, right = st.columns([1, 2])
-    ways, first = ["the circuit", "largest effects"], int(len(edges) > LEGIBLE)
-    if controls.segments("Edges", ways, "edges", first, at=left) == "largest effects":
-        usual = min(LEGIBLE, len(order))
-        size = controls.slider("How many", 1, len(order), usual, key="size", at=right)
+    ways = ["the circuit", "largest effects"]
+    if controls.segments("Edges", ways, "edges", at=left) == "largest effects":
+        n = len(order)
+        size = controls.slider("How many", 1, n, min(LEGIBLE, n), key="size", at=right)
         edges = order[:size]
         exact = ranking_name("exact", result.arguments["direction"])
         curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")

@@ -152,7 +152,7 @@ def _line(word: Word, marked: bool) -> None:
     after = [language(DIEREN).state(word[:end]) for end in range(len(word) + 1)]
     shown = []
     for symbol, old, new in zip(word, after, after[1:], strict=False):
-        colour = "orange" if new["valid"] else "red"
+        seen = text(symbol) if new["valid"] else f"~~{text(symbol)}~~"
         moved = marked and old["state"] != new["state"]
-        shown.append(f":{colour}-background[**{text(symbol)}**]" if moved else text(symbol))
+        shown.append(f":orange-background[**{seen}**]" if moved else text(symbol))
     st.markdown(" ".join(shown))
