@@ -245,14 +245,12 @@ OWN = {
         *(LINE, "Explanations", "balance", explanations.show),
         line=explanations.first,
         then=("leaderboard", "influence", "heads"),
-        headline="Which symbols decide?",
         about="explanations",
     ),
     "patching": Page(
         *(LINE, "Patching", "healing", patching.show),
         line=partial(suggested, n=Patching().n),
         then=("circuits", "interventions"),
-        headline="Activation patching",
         about="patching",
     ),
     "model": Page(

@@ -303,7 +303,9 @@ def _offered(run: Run, answers: Answers) -> None:
     if run.seen_at is not None:
         st.info(f"This question has not been asked of step {run.seen_at:d} yet.")
     elif older := answers.all():
-        st.info(f"Another version of the lab answered this, in {code(older[0].folder)}.")
+        st.info(
+            f"An older version of the lab answered this ({code(older[0].folder)}): ask it anew."
+        )
     else:
         st.info(f"This question has not been asked of {text(run.name)} yet.")
     name = answers.name

@@ -37,24 +37,24 @@ def choose(first: Callable[[Run], Word]) -> None:
     Args:
         first: the line that the page takes by itself, before the reader chooses one.
     """
-    run, shown = current_run(), st.session_state.setdefault(_FIRST, {})
+    run, other, shown = current_run(), None, st.session_state.setdefault(_FIRST, {})
     key, line = line_key(run), " ".join(first(run))
     if key in st.session_state and st.session_state[key] == shown.get(key) != line:
         del st.session_state[key]  # another page's own line
+    if has_second():
+        with controls.beside():
+            other = current_run()
+        shown[line_key(other)] = " ".join(first(other))
     shown[key] = line
     with st.container(horizontal=True, vertical_alignment="bottom"):
         symbols = f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}"
         controls.text_input("Line", line, key=key, help=symbols, width="stretch")
         _pick(run)
     with st.container(horizontal=True):
-        _verdict(run, named(run) if has_second() else "The model")
-        if has_second():
-            with controls.beside():
-                other = current_run()
-                if other.steps():
-                    shown.setdefault(line_key(other), " ".join(first(other)))
-                    of = "" if line_key(other) == key else f"Of {line_of(other)}: "
-                    _verdict(other, of + named(other))
+        _verdict(run, named(run) if other else "The model")
+        if other and other.steps():
+            of = "" if line_key(other) == key else f"Of {line_of(other)}: "
+            _verdict(other, of + named(other))
 
 
 def line_of(run: Run) -> str:
@@ -83,7 +83,7 @@ def word_of(run: Run, drawn: str = "") -> Word:
     return word
 
 
-def truth_of(language: Language, word: Word) -> bool | None:
+def _truth_of(language: Language, word: Word) -> bool | None:
     """Is the word in the language? None where nobody knows: a corpus knows only its own lines."""
     with suppress(UserError):
         return language.contains(word)
@@ -100,7 +100,7 @@ def _verdict(run: Run, speaker: str) -> None:
     page itself says so."""
     with suppress(UserError):
         word = run.language.vocabulary.parse(line_of(run))
-        truth, accepted = truth_of(run.language, word), _accepts(run, word)
+        truth, accepted = _truth_of(run.language, word), _accepts(run, word)
         says = f"{text(speaker)} says: **{'in' if accepted else 'not in'} the language**."
         if truth is None:
             st.badge(f"{says} The truth is not known.", color="gray")
@@ -144,4 +144,4 @@ def _lines(run: Run) -> dict[str, str]:
         both = (suggested(run, n, draw) for draw in (member, near_miss) for n in _SIZES)
         words = dict.fromkeys(filter(None, both), "")
     kinds = {True: "in", False: "not in", None: "not known"}
-    return {" ".join(word): words[word] + kinds[truth_of(language, word)] for word in words}
+    return {" ".join(word): words[word] + kinds[_truth_of(language, word)] for word in words}

@@ -131,8 +131,7 @@ def _limits(run: Run, name: str, result: Answer) -> None:
     """All that an answer says, how often its question finds something in nothing, and what other
     seeds say."""
     verdict = result.verdict
-    all_of_it = result.sentence != verdict.short
-    st.markdown(text(result.sentence if all_of_it else verdict.why))
+    st.markdown(text(verdict.why if result.sentence == verdict.short else result.sentence))
     if record := track_record(name):
         st.markdown(text(record))
     _seeds(run, name)

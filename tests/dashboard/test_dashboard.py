@@ -131,7 +131,7 @@ def test_patching_of_a_typed_word(page: Page, address: str) -> None:
     box.press("Enter")
     carried = page.get_by_text("of the difference between this word and others").first
     expect(carried).to_be_visible()
-    expect(page.get_by_text("In the language. In colour")).to_be_visible()
+    expect(page.get_by_text("In colour: the positions at which")).to_be_visible()
 
 
 def test_a_click_chooses_a_head(page: Page, address: str) -> None:

@@ -389,10 +389,10 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
     found, text, symbols = result.findings, said(healthy(page)), typed.split()
     if name == "patching":
         places = [position - 1 for position in found["changed_positions"]]
-        assert "Not in the language. In colour" in text
+        assert "In colour: the positions at which" in text
     else:
         places = found["rationale"] or []
-        assert f'"in the language": {found["probability"]:.3f} (truth: it is)' in text
+        assert f'"in the language": {found["probability"]:.3f}. ' in text
         scores = pd.DataFrame(found["agreement"])
         numbers = dict.fromkeys(scores.columns[4:], float)  # None where it is not defined
         part(page, "How right, and at what cost")

@@ -43,8 +43,8 @@ def _automaton(result: Answer) -> ChartType:
 
 
 def said(findings: Mapping[str, Any]) -> None:
-    """How far the automaton holds, and its regular expression, where that is small enough; nothing
-    where the language counts."""
+    """The numbers of how far the automaton holds, and its regular expression, where that is small
+    enough; nothing where the language counts."""
     if _counts(findings):
         return
     facts = {

@@ -27,14 +27,6 @@ from interp.explanations.moved_attention import LARGEST, TOLERANCE
 from models.languages import LabelledCorpus, Word
 from models.runs.run import Run
 
-MOVED = {
-    name: st.column_config.NumberColumn(format="%.3f")
-    for name in (
-        *("divergence", "change"),
-        *("permuted divergence", "permuted change", "permuted kept"),
-    )
-}
-
 
 def show() -> None:
     """The page."""
@@ -92,20 +84,17 @@ def _scores(findings: Mapping[str, Any]) -> None:
 
 
 def _in_words(findings: Mapping[str, Any]) -> str:
-    """The model's verdict on the word, the truth, and what is in colour by what rule."""
+    """The model's verdict on the word, and what is in colour by what rule."""
     sets, rule = findings["rationales"], text(findings["rationale_rule"])
     several = f" One of {sets:d} sets of positions is enough." if sets > 1 else ""
-    truth = {True: "it is", False: "it is not", None: "not known"}[findings["in_language"]]
     by = f"In colour: the rationale, the positions that decide by a published rule: {rule}."
     if findings["rationale_rule"] == LabelledCorpus.rationale_rule:
         by = "The rule of these lines is not known, so no method can be held against it."
-    return (
-        f'The model\'s probability of "in the language": {findings["probability"]:.3f} (truth: '
-        f"{text(truth)}). {by}{several}"
-    )
+    probability = f"{findings['probability']:.3f}"
+    return f'The model\'s probability of "in the language": {probability}. {by}{several}'
 
 
 def _moved(table: pd.DataFrame) -> None:
     """Could other attention give the same verdict? How far each head's can be moved."""
-    st.dataframe(table, hide_index=True, column_config=MOVED)
+    st.dataframe(table, hide_index=True)
     reading("explanations: moved attention", largest=f"{LARGEST:.2f}", tolerance=TOLERANCE)

@@ -52,9 +52,6 @@ def _growth(result: Answer) -> None:
     reading("circuits: curves")
     st.dataframe(_scores(result), hide_index=True)
     reading("circuits: scores")
-    untrained = result.findings["untrained"]
-    edges, share = len(untrained["edges"]), f"{untrained['faithfulness']:.0%}"
-    st.caption(says("circuits: untrained", edges=edges, share=share))
 
 
 def _approximations(result: Answer) -> None:

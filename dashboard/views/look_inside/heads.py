@@ -149,9 +149,5 @@ def _verdicts(table: pd.DataFrame) -> None:
     st.markdown("**The verdict without this head**")
     logits = {"as it is": table["before"].iloc[0], **table.set_index("method")["after"]}
     rows = [(z, logit, "in" if logit > 0 else "not in") for z, logit in logits.items()]
-    st.dataframe(
-        pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"]),
-        hide_index=True,
-        width="content",
-        column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
-    )
+    shown = pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"])
+    st.dataframe(shown, hide_index=True, width="content")

@@ -32,11 +32,6 @@ from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word
 from models.runs.run import Run
 
-IN_LANGUAGE = {
-    True: "In the language.",
-    False: "Not in the language.",
-    None: "Whether it is in the language is not known.",
-}
 DIRECTIONS = {"restore": "clean into corrupted (restore)", "break": "corrupted into clean (break)"}
 
 
@@ -90,10 +85,8 @@ def _heatmaps(run: Run, result: Answer, taken: dict[str, str]) -> ChartType:
             events = chooses(key, "site", f"{kind}_{chosen}") if chosen else {}
             with st.container(width="content"):
                 picture(figure, f"{words} Shown: {kind}.", **events)
-    facts = result.findings
-    truth, others = IN_LANGUAGE[facts["in_language"]], facts["counterfactuals"]
-    example = " ".join(others[0])
-    st.caption(says("patching: word", truth=truth, count=len(others), example=example))
+    others = result.findings["counterfactuals"]
+    st.caption(says("patching: word", count=len(others), example=" ".join(others[0])))
     return chart(result)
 
 
