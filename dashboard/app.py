@@ -51,8 +51,7 @@ st.html(
 @media (min-width: 640px) and (max-width: 1200px) {
     [data-testid=stMainBlockContainer] {padding-left: 2rem; padding-right: 2rem}
 }
-[data-testid=stVegaLiteChart], [data-testid=stVegaLiteChart] svg.marks {max-width: 100%}
-[data-testid=stVegaLiteChart] svg.marks {height: auto}
+[data-testid=stVegaLiteChart] svg.marks {max-width: 100%; height: auto}
 @media (max-width: 640px) {
     .st-key-bar > div {max-width: calc(50% - 0.5rem)}
     .st-key-facts {display: none}

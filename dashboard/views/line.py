@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import streamlit as st
 
+from analyses.knowledge import knowledge
 from analyses.words import given, member, near_miss
 from dashboard import controls
 from dashboard.markup import code, text
@@ -95,6 +96,12 @@ def _accepts(model: LanguageModel, run: Run, word: Word) -> bool:
     return predict(model, word, run.objective)[1]
 
 
+@of_model
+def _knows(model: LanguageModel, run: Run) -> bool:
+    lengths = run.language.lengths(run.config.max_n)
+    return knowledge(model, run.language, run.objective, lengths).is_shown
+
+
 def _verdict(run: Run, speaker: str) -> None:
     """A model's verdict on the line, and whether it is right; of a line that it cannot read the
     page itself says so."""
@@ -104,10 +111,12 @@ def _verdict(run: Run, speaker: str) -> None:
         says = f"{text(speaker)} says: **{'in' if accepted else 'not in'} the language**."
         if truth is None:
             st.badge(f"{says} The truth is not known.", color="gray")
+            return
+        remark = f"That is {'right' if truth == accepted else 'wrong'}."
+        if _knows(run):
+            st.badge(f"{says} {remark}", color="green" if truth == accepted else "red")
         else:
-            right = truth == accepted
-            remark = f"That is {'right' if right else 'wrong'}."
-            st.badge(f"{says} {remark}", color="green" if right else "red")
+            st.badge(f"{says} {remark} But this network does not know its language.", color="gray")
 
 
 def _pick(run: Run) -> None:

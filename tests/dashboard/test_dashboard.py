@@ -100,6 +100,7 @@ def test_a_typed_word_is_judged_and_linked(page: Page, browser: Browser, address
     box.press("Enter")
     expect(page.get_by_text("not in the language")).to_be_visible()
     assert "word_anbn=a" in page.url
+    assert page.get_by_text("does not know its language").count() == 0
     other = browser.new_page()
     opened(other, page.url)  # the link brings the word along
     expect(other.get_by_text("not in the language")).to_be_visible()

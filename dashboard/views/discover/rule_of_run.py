@@ -70,11 +70,9 @@ def _counts(about: Mapping[str, Any]) -> bool:
 def _bits(about: Mapping[str, Any]) -> None:
     """Code lengths on their one scale, and the states that words up to a length need."""
     changes = [times for times, other in about["sensitive"].items() if other]
-    choice = (
-        f"Another wins if they count {' or '.join(changes)} times."
-        if changes
-        else ("The choice is the same if they count half or twice.")
-    )
+    choice = "The choice is the same if they count half or twice."
+    if changes:
+        choice = f"Another wins if they count {' or '.join(changes)} times."
     st.markdown(
         f"The rule takes {about['bits_of_the_rule']:.0f} bits, with its exceptions "
         f"{about['bits']:.0f}; without a rule the lines' labels take {about['bits_without']:.0f}. "

@@ -198,8 +198,7 @@ def _means(run: Run, result: Answer, shown: dict[str, Any]) -> ChartType:
     )
     with place:
         if table.empty:
-            which = "is explained" if verdicts == "all" else f"has a verdict that is {verdicts}"
-            st.info(f"None of the {text(query.membership)} {text(which)}.")
+            st.info(f"None of the {text(query.membership)} is among these words.")
             return note("No word was chosen.")
         rows = query.of(_board(table))
         shown |= {"rows": rows, "measures": query.measures}

@@ -46,8 +46,7 @@ def show() -> None:
             format_func=DIRECTIONS.__getitem__,
             help=meaning("denoising"),
         )
-        looks: dict[str, Any] = {"format_func": METRICS.__getitem__, "width": WIDTH}
-        metric = controls.selectbox("Effect on", list(METRICS), key="metric", **looks)
+        metric = controls.selectbox("Effect on", [*METRICS], key="metric", format_func=METRICS.get)
     usual = " ".join(suggested(run, Patching().n))
     options = {} if line_of(run) == usual else {"word": line_of(run)}
     with explain_errors():
