@@ -84,6 +84,12 @@ def as_csv(table: pd.DataFrame) -> str:
     return str(cells.rename(columns=harmless).to_csv(index=False))
 
 
+def as_latex(table: pd.DataFrame) -> str:
+    """A table in LaTeX, with the rules of its package booktabs."""
+    shown = table.style.hide(axis="index").format(escape="latex", precision=3, na_rep="")
+    return str(shown.format_index(escape="latex", axis="columns").to_latex(hrules=True))
+
+
 def _number(control: Any) -> str:
     return ascii(control[0])[1:-1]
 

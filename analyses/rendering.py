@@ -35,11 +35,15 @@ class Once(alt.TopLevelMixin):
         return dict(self._made)
 
 
-def render(figure: ChartType | Once, suffix: str) -> bytes:
+def render(figure: ChartType | Once, suffix: str, origin: str = "") -> bytes:
     """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
-    the system gives the drawing library too little."""
+    the system gives the drawing library too little.
+
+    Args:
+        origin: see ``marked``.
+    """
     try:
-        return marked(_rendered(figure, suffix), suffix)
+        return marked(_rendered(figure, suffix), suffix, origin)
     except ValueError as error:
         if not STARVED.search(str(error)):
             raise

@@ -13,7 +13,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer, asked_with
-from analyses.console import as_csv
+from analyses.console import as_csv, as_latex
 from analyses.registry import registered
 from analyses.rendering import render
 from analyses.reports.code import command_of, python_of
@@ -22,6 +22,9 @@ from dashboard import controls
 from dashboard.markup import text
 from dashboard.selection import current_run
 from models.runs.run import Run
+
+ASKED = ("run", "step", "question", "asked with", "lab", "commit of the training")
+"""What each row of a CSV says of its origin: tables of several runs can then be joined."""
 
 
 def downloads(
@@ -50,10 +53,14 @@ def _downloads(name: str, result: Answer, draw: Callable[[], ChartType], of_run:
     run = current_run() if of_run else None
     st.dataframe(result.table, hide_index=True)
     about = _about(run, name, result)
+    origin = "; ".join(f"{key}: {value}" for key, value in about.items())
+    asked = "; ".join(f"{key}: {value}" for key, value in about.items() if key in ASKED)
+    table = result.table.assign(origin=asked)
     files: dict[str, tuple[str, Any, str]] = {
-        "Table (CSV)": ("csv", as_csv(result.table).encode(), "text/csv"),
-        "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
-        "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
+        "Table (CSV)": ("csv", as_csv(table).encode(), "text/csv"),
+        "Table (LaTeX)": ("tex", lambda: as_latex(result.table), "text/x-tex"),
+        "Picture (SVG)": ("svg", lambda: render(draw(), "svg", origin), "image/svg+xml"),
+        "Picture (PNG)": ("png", lambda: render(draw(), "png", origin), "image/png"),
         "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
     }
     if result.claims or result.findings:

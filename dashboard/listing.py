@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
+from analyses.studies.between import between, two_kinds
 from analyses.studies.listing import runs_of
 from analyses.studies.planned import compared
 from analyses.studies.seeds import comparable, means, siblings
@@ -34,6 +35,21 @@ def over_siblings(run: Run, name: str) -> tuple[int, int, pd.DataFrame, pd.DataF
         empty for one answer.
     """
     return _over_siblings(run.path, run.seen_at, name, _state_of(run.path.parent, name))
+
+
+def compared_kinds(first: Path, second: Path, name: str) -> tuple[pd.DataFrame, str, int]:
+    """The table and the words of ``between`` for the seeds of two runs, and how many runs these
+    are."""
+    return _compared_kinds(first, second, name, _state_of(first.parent, name))
+
+
+@st.cache_data(max_entries=64, show_spinner="Comparing the seeds ...")
+def _compared_kinds(
+    first: Path, second: Path, name: str, state: str
+) -> tuple[pd.DataFrame, str, int]:
+    del state
+    sides = two_kinds(first, second)
+    return *between(*sides, name), sum(map(len, sides))
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the runs ...")

@@ -147,6 +147,8 @@ class Page:
     def show_both(self) -> None:
         """Draws it for two runs, side by side."""
         self.ask()
+        if self.about:
+            question.difference(self.about)
         first, second = st.columns(2)
         shown: Run | None = None
         with first, explain_errors():

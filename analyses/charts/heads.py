@@ -10,7 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.marks import bars, heat
+from analyses.charts.marks import bars, encoded, heat
 from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, colours, figures
 
 LOOK = "attention against effect"
@@ -135,13 +135,13 @@ def lines_chart(table: pd.DataFrame, tokens: Sequence[str], query: int, value: s
     line = alt.Chart(rows).mark_rule(strokeWidth=3).encode(y, alt.Y2("key:Q"), x=left, x2=right)
     color = alt.condition(f"datum.{value} < 0", alt.value(AGAINST), alt.value(FOR))
     faint, strong = (
-        line.encode(alt.Opacity(f"{name}:Q", scale=None), color=color, tooltip=LOOKED)
+        encoded(line, opacity=alt.Opacity(f"{name}:Q", scale=None), color=color, tooltip=LOOKED)
         for name in ("faint", "shown")
     )
     side = alt.Chart(names).encode(y, text="token:N")
     ink = alt.condition(here, alt.value(1), alt.value(0.55))
-    read = side.mark_text(align="right", dx=-6, fontSize=14).encode(x=left, opacity=ink)
-    seen = side.mark_text(align="left", dx=6, fontSize=14).encode(x=right)
+    read = encoded(side.mark_text(align="right", dx=-6, fontSize=14), x=left, opacity=ink)
+    seen = encoded(side.mark_text(align="left", dx=6, fontSize=14), x=right)
     drawn = alt.layer(faint, strong.transform_filter(here), read.add_params(here), seen)
     return drawn.properties(width=LEFT + RIGHT, height=24 * len(tokens))
 

@@ -19,6 +19,23 @@ Ends = tuple[str, str] | None
 LOW_HIGH: Ends = ("low", "high")
 
 
+def encoded(chart: alt.Chart, **channels: Any) -> alt.Chart:
+    """A chart with these channels. Each is given to altair as its own class: to find the class of a
+    plain name or value takes altair milliseconds, of which a page would wait for hundreds."""
+    return chart.encode(**{name: _channel(name, given) for name, given in channels.items()})
+
+
+def _channel(name: str, given: Any) -> Any:
+    kind = name[0].upper() + name[1:]
+    if isinstance(given, str):
+        return getattr(alt, kind)(given)
+    if isinstance(given, dict) and "value" in given:
+        return getattr(alt, f"{kind}Value")(**given)
+    if isinstance(given, list | tuple):
+        return [_channel(name, part) for part in given]
+    return given
+
+
 def curve(
     rows: pd.DataFrame,
     x: alt.X,
@@ -36,7 +53,7 @@ def curve(
         size: size of the points; 0 draws none.
         more: further encodings.
     """
-    base = alt.Chart(rows).encode(x=x, color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(rows), x=x, color=color, tooltip=tips, **more)
     line = base.mark_line(point=alt.OverlayMarkDef(size=size) if size else False).encode(y=y)
     span = base.mark_area(opacity=0.15) if band else base.mark_rule()
     return _layered(*_spans(span, ends, "y"), line)
@@ -58,9 +75,9 @@ def bars(
         step: the height of a bar, in pixels.
         more: further encodings.
     """
-    base = alt.Chart(rows).encode(y=y, tooltip=tips, **more)
-    rule = base.mark_rule(strokeWidth=1.5).encode(color=alt.value("#777"))
-    layers = [base.mark_bar().encode(x=x, color=color), *_spans(rule, ends, "x")]
+    base = encoded(alt.Chart(rows), y=y, tooltip=tips, **more)
+    rule = encoded(base.mark_rule(strokeWidth=1.5), color=alt.value("#777"))
+    layers = [encoded(base.mark_bar(), x=x, color=color), *_spans(rule, ends, "x")]
     return _layered(*layers).properties(height=alt.Step(step))
 
 
@@ -81,7 +98,7 @@ def points(
         step: the height of a category, in pixels.
         more: further encodings.
     """
-    base = alt.Chart(rows).encode(y=y, color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(rows), y=y, color=color, tooltip=tips, **more)
     point = base.mark_point(filled=True, size=size, opacity=1).encode(x=x)
     return _layered(*_spans(base.mark_rule(clip=True), ends, "x"), point).properties(
         height=alt.Step(step)
@@ -106,7 +123,7 @@ def dots(
         across: the interval is that of ``x``, and not that of ``y``.
         more: further encodings.
     """
-    base = alt.Chart(rows).encode(color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(rows), color=color, tooltip=tips, **more)
     point = base.mark_point(filled=True, size=size, opacity=opacity).encode(x=x, y=y)
     rule = base.mark_rule(opacity=0.5).encode(y=y) if across else base.mark_rule().encode(x=x)
     return _layered(*_spans(rule, ends, "x" if across else "y"), point)
@@ -133,9 +150,9 @@ def heat(
         click: the column that a click selects, in the parameter "cell".
         edge: draw a thin line around each cell; very small ones would be hidden by it.
     """
-    base = alt.Chart(rows).encode(x=x, y=y, tooltip=tips)
+    base = encoded(alt.Chart(rows), x=x, y=y, tooltip=tips)
     cells = base.mark_rect(stroke=EDGE if edge else alt.Undefined, strokeWidth=0.5)
-    cells = cells.encode(color=color)
+    cells = encoded(cells, color=color)
     if click:
         cells = cells.add_params(alt.selection_point(name="cell", fields=[click], empty=False))
     layers = [cells]
@@ -144,7 +161,7 @@ def heat(
         layers.append(frame.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3))
     if text is not None:
         shade = alt.value("black") if ink is None else ink
-        layers.append(base.mark_text(fontSize=12).encode(text=text, color=shade))
+        layers.append(encoded(base.mark_text(fontSize=12), text=text, color=shade))
     return _layered(*layers)
 
 
@@ -170,7 +187,7 @@ def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:
     if ends is None:
         return []
     low, high = (f"{end}:Q" for end in ends)
-    return [base.encode(**{axis: low, f"{axis}2": high})]
+    return [encoded(base, **{axis: low, f"{axis}2": high})]
 
 
 def _layered(*layers: alt.Chart) -> alt.LayerChart:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.charts.marks import encoded
 from analyses.charts.theme import TRAINED
 from models.base import LanguageModel
 
@@ -148,7 +149,7 @@ class Sketch:
             return alt.Chart(pd.DataFrame(rows)).encode(x=x, y=y)
 
         def rectangles(rows: list[dict[str, Any]], **look: Any) -> alt.Chart:
-            return marks(rows).mark_rect(**look).encode(x2="x2:Q", y2="y2:Q")
+            return encoded(marks(rows).mark_rect(**look), x2="x2:Q", y2="y2:Q")
 
         layers: list[alt.Chart] = []
         look: dict[str, Any]
@@ -158,20 +159,19 @@ class Sketch:
         for wide in (True, False):
             if some := [row for row in self.lines if row["wide"] == wide]:
                 look = {"strokeWidth": 3.5 if wide else 1.5, "strokeJoin": "round", "color": INK}
-                layers.append(
-                    marks(some).mark_line(**look).encode(detail="line:N", order="order:O")
-                )
+                line = marks(some).mark_line(**look)
+                layers.append(encoded(line, detail="line:N", order="order:O"))
         pointing = alt.Angle("angle:Q").scale(domain=[0, 360], range=[0, 360])
         head = marks(self.heads).mark_point(shape="triangle", filled=True, size=52, opacity=1)
-        layers.append(head.encode(angle=pointing, color=alt.value(INK)))
+        layers.append(encoded(head, angle=pointing, color=alt.value(INK)))
         boxes = rectangles(self.boxes, cornerRadius=6, opacity=1)
         tips = ["part:N", "shape and parameters:N", "hook:N"]
-        layers.append(boxes.encode(color=alt.Color("color:N").scale(None), tooltip=tips))
+        layers.append(encoded(boxes, color=alt.Color("color:N").scale(None), tooltip=tips))
         if self.sums:
             look = {"filled": True, "size": 330, "color": INK, "opacity": 1}
             layers.append(marks(self.sums).mark_point(shape="circle", **look))
             sign = marks(self.sums).mark_text(color="white", fontSize=16, fontWeight="bold")
-            layers.append(sign.encode(text="sign:N"))
+            layers.append(encoded(sign, text="sign:N"))
         if self.cells:
             opacity = alt.Opacity("opacity:Q", legend=None).scale(None)
             layers.append(rectangles(self.cells, fill="white").encode(opacity=opacity))
@@ -185,7 +185,6 @@ class Sketch:
         }
         for style, look in styles.items():
             if some := [row for row in self.words if row["style"] == style]:
-                layers.append(
-                    marks(some).mark_text(baseline="middle", **look).encode(text="text:N")
-                )
+                words = marks(some).mark_text(baseline="middle", **look)
+                layers.append(encoded(words, text="text:N"))
         return alt.layer(*layers).properties(width=WIDTH, height=height).configure_view(stroke=None)

@@ -83,7 +83,6 @@ MOVED = {
     "position-table": "analyse RUN positions",
     "hooks": "show RUN hooks",
     "size": "show size",
-    "kernels": "show kernels",
     "scaling": "show FOLDER scaling",
     "tokens": "languages NAME --tokens bpe:16",
     "leaderboard": "sweep leaderboard",

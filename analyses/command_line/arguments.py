@@ -34,7 +34,6 @@ from analyses.options.commands import (
     Train,
 )
 from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover, holds_an_automaton
-from analyses.options.pictures import Kernels
 from analyses.options.plants import Plant, Score
 from analyses.options.shared import Asks
 from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
@@ -108,7 +107,7 @@ TAKES: dict[str, type[Any]] = {
 }
 STUDIES: dict[str, type[Any]] = {"leaderboard": Leaderboard, "few-labels": FewLabels}
 """Sweeps with options of their own."""
-SHOWN: dict[str, type[Any]] = {"size": Size, "kernels": Kernels}
+SHOWN: dict[str, type[Any]] = {"size": Size}
 """Things that are shown without a run."""
 SHOWN_OF: dict[str, type[Any]] = {"hooks": Hooks, "scaling": Scaling}
 """Things that are shown of a run or of a folder, and are no kept answer."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pandas as pd
 
 from analyses.answers import Answer, question
@@ -14,9 +17,9 @@ from analyses.questions.words.explanations import replacement_in_words
 from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.registry import usual
 from analyses.script import as_json, where
+from analyses.studies import between, planned
 from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
-from analyses.studies import planned
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, by_run, chosen, for_reading, means, over_groups
 from analyses.studies.sweeps import bands, over_seeds, paired
@@ -43,6 +46,9 @@ def seeds(options: Seeds) -> None:
     names = usual() if options.name == "all" else [options.name]
     for name in names:
         question(name)
+    if options.against is not None:
+        _against(options, options.against, names)
+        return
     runs, notes = chosen(options.path)
     refused = {}
     if options.ask:
@@ -67,6 +73,23 @@ def seeds(options: Seeds) -> None:
         part, caption = planned.for_reading(rows)
         OUT.print(table_of(part, f"{group}: {name}, tested"))
         OUT.print(caption)
+
+
+def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
+    """The differences between two kinds of runs, each over its seeds."""
+    sides = between.two_kinds(options.path, other)
+    for runs in sides if options.ask else ():
+        with progress_bar("seeds") as report:
+            ask_all(runs, names, options.workers, report, options.scheduler)
+    tables = {name: between.between(*sides, name) for name in names}
+    tables = {name: (rows, legend) for name, (rows, legend) in tables.items() if len(rows)}
+    if not tables:
+        raise UserError(f"nothing to show: {options.path} and {other} have no answers to compare")
+    if shown(options, pd.concat(rows.assign(analysis=name) for name, (rows, _) in tables.items())):
+        return
+    for name, (rows, legend) in tables.items():
+        OUT.print(table_of(between.for_reading(rows, options.path.name, other.name), name))
+        OUT.print(legend)
 
 
 def sweep(options: Sweep | Leaderboard | FewLabels) -> None:

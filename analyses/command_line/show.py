@@ -12,7 +12,6 @@ import pandas as pd
 from analyses.answers import Answer, Answers, asked_with, question
 from analyses.console import OUT, as_rows, shown, table_of, titled
 from analyses.options.commands import Hooks, Runs, Show, Size
-from analyses.options.pictures import Kernels
 from analyses.options.shared import Shows
 from analyses.options.studies import Scaling
 from analyses.registry import entry, registered, usual
@@ -39,19 +38,13 @@ def runs(options: Runs) -> None:
     OUT.print(table_of(table))
 
 
-def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
+def show(options: Show | Size | Hooks | Scaling) -> None:
     """Print an answer that a run keeps, or what else is shown."""
     match options:
         case Size():
             _size(options)
         case Hooks():
             _hooks(options)
-        case Kernels():
-            from analyses.charts import kernel_attention
-            from analyses.rendering import draw
-
-            draw(kernel_attention.chart(options), options.file)
-            OUT.print(f"{options.file}")
         case Scaling():
             _scaling(options)
         case Show():

@@ -13,6 +13,7 @@ from altair.typing import ChartType
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from analyses.charts.marks import encoded
 from analyses.charts.sketch import INK
 from analyses.charts.theme import AGAINST, TRAINED
 from models.base import LanguageModel
@@ -283,17 +284,16 @@ def step_chart(step: Step) -> ChartType:
     masked = base.transform_filter("datum.masked").mark_rect(fill=INK, fillOpacity=0.35)
     colour = alt.Color("value:Q", legend=None, scale=scale)
     layers = [
-        cells.encode(color=colour, tooltip=tips),
-        masked.encode(tooltip=[*tips[:2], "text:N"]),
+        encoded(cells, color=colour, tooltip=tips),
+        encoded(masked, tooltip=[*tips[:2], "text:N"]),
     ]
     if width >= 22 and height >= 14:
         number = base.mark_text(fontSize=12, baseline="middle")
         for strong, look in (("!datum.strong && !datum.masked", "#222"), ("datum.strong", "white")):
-            layers.append(
-                number.transform_filter(strong).encode(text="text:N", color=alt.value(look))
-            )
+            number_of = number.transform_filter(strong)
+            layers.append(encoded(number_of, text="text:N", color=alt.value(look)))
         grey = number.transform_filter("datum.masked")
-        layers.append(grey.encode(text="text:N", color=alt.value(INK)))
+        layers.append(encoded(grey, text="text:N", color=alt.value(INK)))
     return alt.layer(*layers).properties(width=width * across, height=height * count)
 
 

@@ -120,8 +120,8 @@ class Show(Shows):
     """Print an answer that a run keeps. Nothing is computed.
 
     `lab show RUN hooks` lists every hook of its model. `lab show FOLDER scaling` says by which law
-    the loss of a sweep falls. `lab show size` counts the weights of a model of any shape, and `lab
-    show kernels` draws kernel attention: each takes --help.
+    the loss of a sweep falls. `lab show size` counts the weights of a model of any shape. Each
+    takes --help.
 
     Attributes:
         run: the run's folder.
@@ -199,6 +199,7 @@ class Seeds(Shows, Works):
         ask: ask the runs that were not asked before. With --no-ask, only kept answers are shown.
         by_run: give the numbers of each run, instead of the means.
         tests: with --json or --csv, give the comparisons that are tested, instead of the means.
+        against: another run, which stands for its seeds: give the differences between the two.
     """
 
     path: tyro.conf.Positional[Path]
@@ -206,11 +207,12 @@ class Seeds(Shows, Works):
     ask: bool = True
     by_run: bool = False
     tests: bool = False
+    against: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.by_run and self.tests:
-            raise UserError("--by-run and --tests are two tables: ask for one at a time")
+        if self.by_run + self.tests + (self.against is not None) > 1:
+            raise UserError("--by-run, --tests and --against are tables: ask for one at a time")
 
 
 @dataclass(frozen=True)

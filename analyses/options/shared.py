@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
+from struct import pack
 from typing import Annotated
 
 from annotated_types import Interval
@@ -40,21 +41,19 @@ COMMENT, CHUNK = b"<!-- " + MARK + b" -->", b"tEXtSoftware\0" + MARK
 """The marks near the beginning: of HTML and SVG, and of PNG. Nobody writes them by hand."""
 
 
-def marked(content: bytes, suffix: str) -> bytes:
-    """A picture or a page with the lab's mark, where no reader of it shows it."""
-    if suffix == "png":  # after the header, a chunk of text: its length, name, text and checksum
-        sizes = len(CHUNK) - 4, zlib.crc32(CHUNK)
-        begin, end = (struct.pack(">I", size) for size in sizes)
-        return content[:33] + begin + CHUNK + end + content[33:]
+def marked(content: bytes, suffix: str, origin: str = "") -> bytes:
+    """A picture or a page with the lab's mark, where no reader of it shows it.
+
+    Args:
+        origin: what a picture is of, in words: the metadata of an SVG, the description of a PNG.
+    """
+    if suffix == "png":  # after the header, chunks of text: their length, name, text and checksum
+        chunks = [CHUNK] + [b"iTXtDescription\0\0\0\0\0" + origin.encode()] * bool(origin)
+        parts = [pack(">I", len(c) - 4) + c + pack(">I", zlib.crc32(c)) for c in chunks]
+        return content[:33] + b"".join(parts) + content[33:]
     first, tag, rest = content.partition(b">")
-    return first + tag + COMMENT + rest
-
-
-def check_picture(file: Path) -> None:
-    """Raises UserError for a file that is to be no picture, or that may not be replaced by one."""
-    if file.suffix.removeprefix(".").lower() not in PICTURES:
-        raise UserError(f"{file} is no picture: end its name in .{', .'.join(PICTURES)}")
-    check_replaced(file)
+    known = f"<metadata>{escape(origin)}</metadata>".encode() if origin and suffix == "svg" else b""
+    return first + tag + COMMENT + known + rest
 
 
 def check_replaced(file: Path) -> None:

@@ -10,12 +10,13 @@ from annotated_types import Interval
 from tyro.conf import Positional, arg
 
 from analyses.options.shared import (
+    PICTURES,
     Flag,
     Shows,
     Trains,
     Works,
     check_languages,
-    check_picture,
+    check_replaced,
 )
 from analyses.options.shipped import find, shipped
 from models.checks import check_bounds
@@ -109,7 +110,14 @@ class Scaling(Shows):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.file is not None:
-            check_picture(self.file)
+            _check_picture(self.file)
+
+
+def _check_picture(file: Path) -> None:
+    """Raises UserError for a file that is to be no picture, or that may not be replaced by one."""
+    if file.suffix.removeprefix(".").lower() not in PICTURES:
+        raise UserError(f"{file} is no picture: end its name in .{', .'.join(PICTURES)}")
+    check_replaced(file)
 
 
 @dataclass(frozen=True)

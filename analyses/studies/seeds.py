@@ -270,7 +270,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
     Returns:
         The answers; and the reason by run, for each run that has none among them.
     """
-    answers: dict[str, list[Kept]] = {}
+    answers: dict[Path, list[Kept]] = {}
     reasons: dict[str, str] = {}
     for run in runs:
         try:
@@ -278,7 +278,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
         except UserError as error:
             usable, why = [], str(error)
         if usable:
-            answers[run.name] = usable
+            answers[run.path] = usable
         else:
             reasons[run.name] = why
     if not answers:
@@ -286,7 +286,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
     arguments = _commonest(answers.values(), name)
     results = []
     for run in runs:
-        if run.name not in answers:
+        if run.path not in answers:
             continue
         try:
             result = Answers.of(run, name).asked(arguments)

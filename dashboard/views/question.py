@@ -13,16 +13,18 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, question
 from analyses.needs import lack
+from analyses.studies import between
 from analyses.studies.planned import for_reading
-from analyses.studies.seeds import wide
+from analyses.studies.seeds import ask_all, wide
 from analyses.track_record import track_record
 from dashboard import controls
+from dashboard.background import offer
 from dashboard.downloads import downloads
 from dashboard.drawing import Parts, explain_errors, judged, picture, reading, tabs
-from dashboard.listing import over_siblings
-from dashboard.markup import code, text
-from dashboard.selection import asked, current_run, kept_or_computed
-from models.errors import lab
+from dashboard.listing import compared_kinds, over_siblings
+from dashboard.markup import code, message, text
+from dashboard.selection import asked, current_run, kept_or_computed, runs_folder
+from models.errors import UserError, lab
 from models.runs.run import Run
 
 View = str | Callable[[Run], object]
@@ -162,3 +164,37 @@ def _seeds(run: Run, name: str) -> None:
         st.subheader("Tested")
         st.dataframe(shown, hide_index=True)
         st.caption(text(how))
+
+
+ROWS = 200
+"""Pixels of a table below which more of the page comes."""
+
+
+def difference(name: str) -> None:
+    """The difference between the chosen run and the one beside it, over the seeds of both."""
+    paths = [runs_folder() / st.session_state[key] for key in ("run", "with")]
+    names = [path.name for path in paths]
+    try:
+        table, legend, runs = compared_kinds(paths[0], paths[1], name)
+    except UserError as error:
+        st.caption(message(error))
+        return
+    with st.expander("The difference over seeds", expanded=True):
+        if len(table) == 0 or table[["first_seeds", "second_seeds"]].max().sum() < runs:
+            offer(
+                f"{name} of {paths}",
+                f"Ask all {runs:d} networks alike",
+                lambda report: ask_all(
+                    [r for s in between.two_kinds(*paths) for r in s], [name], 1, report
+                ),
+            )
+        st.caption(text(legend))
+        if len(table):
+            ofs = list(dict.fromkeys(table["of"]))
+            of = controls.selectbox("Number", ofs, key=f"difference_{name}")
+            picture(
+                between.chart(table, of), f"{of}: {names[0]} less {names[1]}, with 95% intervals."
+            )
+            st.dataframe(between.for_reading(table, *names), hide_index=True, height=ROWS)
+            again = lab("seeds", paths[0], name, against=paths[1], csv=True)
+            st.caption(f"{code(again)} gives the table.")

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 
-from analyses.charts import kernel_attention as kernels
 from analyses.charts.architecture import drawing, hooks, parameters
-from analyses.command_line.app import main
 from analyses.lectures.costs import (
     cost_lines,
     cost_table,
@@ -35,13 +31,11 @@ from analyses.lectures.worked_example import (
 )
 from models.base import build
 from models.choices import Counting
-from models.errors import UserError
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
 from models.operations import operations
 from models.rivals.ngram import HookedNGram
 from models.transformer.model import HookedTransformer
-from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 VOCABULARY = Vocabulary(("a", "b", "c"))
 SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12, "n_ctx": 64}
@@ -309,72 +303,3 @@ def test_the_measured_parts_make_up_the_pass(changes: dict[str, object]) -> None
 def test_a_learned_table_ends_the_lengths() -> None:
     assert lengths_of(made({"positions": "learned"}).config) == (16, 32, 64)
     assert lengths_of(made({}).config)[-1] == 1024
-
-
-# -- kernel attention -----------------------------------------------------------------------------
-
-FORMS: dict[Kernel, Callable[[float], float]] = {
-    "gaussian": lambda d: math.exp(-(d**2) / 2),
-    "boxcar": lambda d: float(d <= 1),
-    "epanechnikov": lambda d: max(0.0, 1 - d),
-}
-
-
-@pytest.mark.parametrize("kernel", FORMS)
-@pytest.mark.parametrize("width", [1.0, 0.4])
-def test_kernel_attention_is_the_loop(kernel: Kernel, width: float) -> None:
-    generator = torch.Generator().manual_seed(3)
-    queries, keys, values = (
-        4 * torch.rand(count, generator=generator, dtype=torch.float64) for count in (6, 9, 9)
-    )
-    queries[0] = 50.0  # far from every key
-    out, weights = kernel_attention(queries, keys, values, kernel, width)
-    for i, query in enumerate(queries.tolist()):
-        seen = [FORMS[kernel](abs(query - key) / width) for key in keys.tolist()]
-        if sum(seen) == 0:
-            assert kernel == "gaussian" or weights[i].sum() == out[i] == 0
-            continue
-        expected = [weight / sum(seen) for weight in seen]
-        assert weights[i].tolist() == pytest.approx(expected)
-        mean = sum(w * v for w, v in zip(expected, values.tolist(), strict=True))
-        assert float(out[i]) == pytest.approx(mean)
-    sums = weights.sum(dim=1)
-    assert ((sums - 1).abs().lt(1e-9) | sums.eq(0)).all()
-
-
-def test_kernel_attention_on_vectors() -> None:
-    """Keys at distance 0 and 0.5 of the query: Epanechnikov gives them 1 and 1/2."""
-    keys = torch.tensor([[0.0, 0.0], [0.3, 0.4], [3.0, 4.0]])
-    values = torch.tensor([[3.0, 0.0], [0.0, 3.0], [9.0, 9.0]])
-    out, weights = kernel_attention(keys[:1], keys, values, "epanechnikov")
-    torch.testing.assert_close(weights, torch.tensor([[2 / 3, 1 / 3, 0.0]]))
-    torch.testing.assert_close(out, torch.tensor([[2.0, 1.0]]))
-
-
-def test_a_kernel_that_is_none() -> None:
-    x = torch.zeros(2)
-    with pytest.raises((UserError, TypeCheckError), match="cubic"):  # what is checked in tests
-        kernel_attention(x, x, x, "cubic")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="must be positive"):
-        kernel_attention(x, x, x, "boxcar", 0.0)
-
-
-def test_the_kernels_that_are_drawn_are_the_kernels() -> None:
-    table = kernels._shapes(width=2.0)
-    for kernel, form in FORMS.items():
-        rows = table[table["kernel"] == kernel]
-        expected = [form(abs(d) / 2) for d in rows["distance"]]
-        assert rows["value"].tolist() == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_kernels_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = tmp_path / "k.svg"
-    assert main(["show", "kernels", "--file", str(picture), "--keys", "8"]) == 0
-    assert picture.read_bytes().startswith(b"<svg")
-    assert str(picture) in capsys.readouterr().out
-    assert main(["show", "kernels", "--file", str(tmp_path / "k.gif")]) == 2
-    assert "is no picture" in capsys.readouterr().err
-    assert main(["show", "kernels", "--file", str(tmp_path / "no.svg"), "--keys", "0"]) == 2
-    assert "keys is 0" in capsys.readouterr().err
-    assert not (tmp_path / "no.svg").exists()

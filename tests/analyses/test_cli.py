@@ -253,7 +253,6 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--model.eps", "nan"], "eps is nan"),
         (["rule", "x.tsv", "--seed", "-1"], "--seed is -1: it must be at least 0"),
         (["sweep", "leaderboard", "--steps", "0"], "--steps is 0: it must be at least 1"),
-        (["show", "kernels", "--keys", "0"], "--keys is 0: it must be at least 1"),
         (["train", "anbn", "--objective", "guess"], "objective is 'guess': choose one of next-sym"),
         (["train", "anbn", "--wings", "2"], "see `lab train --help`"),
         (["train", "--corpus", "missing.tsv"], "cannot read missing.tsv (No such file"),

@@ -47,7 +47,7 @@ from models.languages import LANGUAGES
         (["analyse", "runs/x", "patching", "--direction", ""], ["restore", "break"]),
         (["analyse", "runs/x", "patching", "--ag"], ["--again"]),
         (["show", "runs/x", "pro"], ["probing"]),
-        (["show", "k"], ["kernels"]),
+        (["show", "s"], ["size"]),
         (["show", "size", "--tok"], ["--tokens"]),
         (["show", "runs/x", "sc"], ["scaling"]),
         (["show", "runs/x", "scaling", "--by", ""], ["parameters", "words", "compute"]),

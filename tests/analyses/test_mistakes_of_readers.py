@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import altair as alt
 import pandas as pd
 import pytest
 import torch
@@ -25,6 +26,7 @@ from analyses.console import PLAIN, exit_status
 from analyses.jobs.cluster import _local_cluster
 from analyses.options.plants import Score
 from analyses.options.shared import MARK
+from analyses.rendering import draw
 from analyses.rules.automaton_file import read_automaton
 from analyses.rules.lines import MERGED, _fewer_words, _once
 from analyses.scoring.board import checked
@@ -87,7 +89,7 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
         (["report", "empty.csv", *CSV], "empty.csv is empty"),
         (["report", "latin.csv", *CSV], "latin.csv is not UTF-8"),
         (["report", "run", "--file", "mine.html"], "mine.html is not of the lab"),
-        (["show", "kernels"], "kernels.html is not of the lab"),
+        (["show", "run", "scaling", "--file", "law.html"], "law.html is not of the lab"),
         (["report", "run", "--file", "http://x/y.html"], "http: begins no path"),
         (["train", "anbn", "--out", "s3://bucket/x"], "s3: begins no path"),
         (["report", "run", "--named", "x"], "--named is of the report of a table: leave it out"),
@@ -129,7 +131,7 @@ def test_one_line_with_the_cure(
     Path("empty.csv").write_text("")
     Path("latin.csv").write_bytes("a,b\né,2\n".encode("latin-1"))
     Path("mine.html").write_text("<html>mine</html>")
-    Path("kernels.html").write_text("<!doctype html>mine")
+    Path("law.html").write_text("<!doctype html>mine")
     Path("semicolons.csv").write_text("a;b\n1;2\n")
     Path("rows.csv").write_text('"","a"\n"1","2"\n')
     Path("commas.csv").write_text("a,b\n1,2,\n3,4,\n")
@@ -152,7 +154,7 @@ def test_one_line_with_the_cure(
     assert says in said
     assert said.count("\n") == 1
     assert Path("mine.html").read_text() == "<html>mine</html>"
-    assert Path("kernels.html").read_text() == "<!doctype html>mine"
+    assert Path("law.html").read_text() == "<!doctype html>mine"
 
 
 def _without_numbers(file: Path, part: str) -> None:
@@ -203,7 +205,7 @@ def test_a_table_keeps_its_words(run: Run) -> None:
 def test_a_picture_of_the_lab_is_replaced(run: Run) -> None:
     for ending in ("html", "svg", "png"):
         for _ in range(2):
-            assert main(["show", "kernels", "--file", f"k.{ending}"]) == 0
+            draw(alt.Chart(pd.DataFrame({"x": [1]})).mark_point(), Path(f"k.{ending}"))
         content = Path(f"k.{ending}").read_bytes()
         assert MARK in content[:2000]
     assert content.startswith(b"\x89PNG\r\n\x1a\n")

@@ -52,7 +52,6 @@ completion   -    -    -   -       -
 leaderboard  json csv  out workers device
 few-labels   json csv  out workers device
 size         json csv  -   -       -
-kernels      -    -    -   -       -
 hooks        json csv  -   -       -
 scaling      json csv  -   -       -
 """

@@ -92,6 +92,19 @@ def opened(page: Page, url: str) -> None:
         raise
 
 
+def counts(page: Page) -> None:
+    """Has a page count the clicks of its reader, on all addresses that it comes to."""
+    page.add_init_script(
+        """addEventListener("pointerdown", () =>
+        sessionStorage.setItem("clicks", 1 + Number(sessionStorage.getItem("clicks"))), true)"""
+    )
+
+
+def clicks(page: Page) -> int:
+    """The clicks since ``counts``."""
+    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
+
+
 def assert_short(page: Page) -> None:
     """The first picture begins in the first window, none is cut off, and what stands above the
     parts of the page is no longer than two windows and 350 words."""

@@ -2,7 +2,8 @@
 
 The pages show runs whose folder, name and symbols have quotes, blanks, dollars and leading dashes.
 Each part of each page is opened, and opened again with its choices changed. What it prints is read
-by the real command line; in place of the work stands a note of the options that were read.
+by the real command line; in place of the work stands a note of the options that were read. Then it
+is run: what a run was asked already here, and all of it with ``--full``.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from test_kinds import TASKS
 from test_pages import SHOW
 from test_sweeps_page import table_of, write
 
-from analyses.answers import answer, plain, question
+from analyses.answers import Answers, answer, arguments_of, plain, question
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.arguments import Analyse
 from analyses.options.behaviour import Accuracy
-from analyses.options.commands import Generate, Train
+from analyses.options.commands import Dashboard, Demo, Finetune, Generate, Train
 from analyses.options.inside import Dictionary
 from analyses.options.parts import Patching
+from analyses.options.plants import Score
+from analyses.options.studies import FewLabels, Leaderboard, Sweep
 from analyses.options.words import Explanations
 from analyses.reports.code import command_of
 from dashboard import selection
@@ -227,9 +230,9 @@ def computed(page: AppTest) -> AppTest:
 
 @pytest.mark.usefixtures("quick")
 def test_each_command_of_each_page_is_read(
-    folder: Path, obey: Obey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    folder: Path, obey: Obey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, full: bool
 ) -> None:
-    found, names = dict[str, Any](), set[str]()
+    found, names, written = dict[str, Any](), set[str](), dict[str, Analyse]()
     for runs in (folder, tmp_path):  # pages of an empty folder say how it is filled
         monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
         for address in pages():
@@ -241,7 +244,7 @@ def test_each_command_of_each_page_is_read(
                         assert name in COMMANDS, f"{address}: {command}"
                         if words and command not in found:  # else it is named only, or read
                             found[command] = obey(command)
-                    assert_as_in_python(page, found)
+                    written |= as_in_python(page, found)
     for command, options in found.items():
         path = vars(options).get("run")
         if isinstance(path, Path) and path != Path("RUN"):  # so a page calls any run
@@ -257,15 +260,45 @@ def test_each_command_of_each_page_is_read(
     assert {each.how.step for each in asked} == {None, 0}
     typed = {each.options.word for each in asked}
     assert typed >= {None, "-n cat sees"}
+    monkeypatch.undo()  # from here on a command does its work
+    for command, options in found.items():
+        if full or (isinstance(options, Analyse) and is_kept(options)):
+            assert run_again(command, options, tmp_path / "again") == 0, command
+    for lines, asked in written.items():
+        if full or is_kept(asked):
+            exec(lines, {})
+    assert sum(map(is_kept, written.values())) >= len(ASKED)
 
 
-def assert_as_in_python(page: AppTest, found: Mapping[str, Analyse]) -> None:
-    """The command below a block of Python asks with the options of that block."""
+def is_kept(asked: Analyse) -> bool:
+    """Whether the answer is kept, so that to ask again takes no time."""
+    if asked.name is None or not (asked.run / "run.json").is_file():
+        return False
+    run = Run(asked.run, asked.how.step)
+    return Answers.of(run, asked.name).asked(arguments_of(asked.options)) is not None
+
+
+def run_again(command: str, options: Any, out: Path) -> int:
+    """Runs a command, and returns its status. A training is short here, a sweep is only planned,
+    and what fills a terminal for minutes has tests of its own."""
+    words = shlex.split(command)[1:]
+    if isinstance(options, Dashboard | Demo | Score | Leaderboard | FewLabels):
+        return 0
+    if isinstance(options, Train | Finetune):
+        words += ["--steps", "2", "--evaluate-every", "1", "--out", str(out / str(len(words)))]
+    return main([*words, "--dry-run"] if isinstance(options, Sweep) else words)
+
+
+def as_in_python(page: AppTest, found: Mapping[str, Analyse]) -> dict[str, Analyse]:
+    """What each block of Python asks: the command below it has its options."""
+    written = {}
     for block, below in pairwise(page.code):
         if below.value.startswith("lab analyse") and block.language == "python":
             ((name, said),) = re.findall(r"([\w-]+)', asked\.options\((.*)\)\)", block.value)
             options = question(name).options(**eval(f"dict({said})"))
             assert found[below.value].options == options, below.value
+            written[block.value] = found[below.value]
+    return written
 
 
 HARD = ("it's", '"', "$HOME `ls`", "-n", "--seed", "two\nlines", " blanks\t ", "!", "\\", "é", "*")

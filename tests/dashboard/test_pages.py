@@ -7,6 +7,7 @@ enough.
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 import shutil
@@ -24,6 +25,7 @@ from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
 from drawn import read_json
 from parts import part
+from PIL import Image
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
@@ -31,7 +33,7 @@ from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
 from analyses.answer_files import folders_of, seal
-from analyses.answers import Answer, Answers, answer, fresh_answer, question, save
+from analyses.answers import Answer, Answers, answer, asked_with, fresh_answer, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.options.inside import Probing
@@ -443,7 +445,6 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     assert "`lab sweep leaderboard`" in said(page)
     assert kept.sentence in said(part(page, "Controls and limits"))
     assert_same(part(page, "Numbers and downloads").dataframe[-1].value, kept.table)
-    part(page, "As numbers")
     page.button_group(key="replacements").set_value(["data"]).run()
     healthy(page.multiselect(key="measures").set_value(["deletion", "completeness"]).run())
     for verdicts in ("all", "right", "wrong"):
@@ -456,16 +457,15 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
             assert page.info[0].value.startswith("None of the members ")
             continue
         means = rows.groupby("method", sort=False)["deletion"].mean()
-        numbers = page.dataframe[0].value
-        assert set(numbers["replacement"]) == {"data"}
-        shown = numbers.set_index("method")["deletion"]
-        pd.testing.assert_series_equal(shown, means, check_like=True)
-        assert (numbers["deletion, low"] <= numbers["deletion"]).all()
-        defined = bool(rows["completeness"].notna().any())
-        assert ("completeness" in numbers) == defined
-        assert ("Not defined here: completeness." in [i.value for i in page.info]) != defined
-        (table, *_) = drawn(page, f"{run.name}, means over words: deletion")
+        table = pd.concat(drawn(page, f"{run.name}, means over words: deletion"))
         assert set(table["measure"]) <= {"deletion", "completeness"}
+        assert set(table["replacement"]) == {"data"}
+        numbers = table[table["measure"] == "deletion"].set_index("method")
+        pd.testing.assert_series_equal(numbers["mean"].rename("deletion"), means, check_like=True)
+        assert (numbers["low"] <= numbers["mean"]).all()
+        defined = bool(rows["completeness"].notna().any())
+        assert ("completeness" in set(table["measure"])) == defined
+        assert ("Not defined here: completeness." in [i.value for i in page.info]) != defined
 
 
 @pytest.mark.slow
@@ -493,24 +493,19 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     assert page.info[0].value == "Not defined here: error."
     table = kept.table[kept.table["replacement"] == "fixed"]
     for title, language, measure, name in (
-        ("dieren_muis, transformer, means over training seeds", *("dieren_muis", "AUROC"), NUMBERS),
+        ("dieren_muis, transformer, means over training seeds", *("dieren_muis", "AUROC"), ""),
         ("Models told apart by the shortcut", *("dieren_muis", "shortcut found"), SHORTCUT),
     ):
-        part(page, name)
+        if name:
+            part(page, name)
         expected = table[(table["language"] == language) & (table["measure"] == measure)]
         (rows,) = drawn(page, f"{title}: {measure} by method.")
-        assert rows["mean"].tolist() == pytest.approx(expected["mean"].tolist())
-        numbers = page.dataframe[0].value
-        assert numbers["method"].tolist() == ["LIME", "random"]
-        names = {"mean": measure, "low": f"{measure}, low", "high": f"{measure}, high"}
-        for name, column in names.items():
-            assert numbers[column].tolist() == pytest.approx(expected[name].tolist())
-        assert (
-            numbers["calls"].tolist() == [512, 0] if measure == "AUROC" else "calls" not in numbers
-        )
+        assert rows["method"].tolist() == ["LIME", "random"]
+        for end in ("mean", "low", "high"):
+            assert rows[end].tolist() == pytest.approx(expected[end].tolist())
 
 
-NUMBERS, SHORTCUT = "As numbers", "The planted shortcut"
+SHORTCUT = "The planted shortcut"
 
 
 def ranked() -> Answer:
@@ -605,7 +600,13 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     kept = Answers(run.path, "probing").latest()
     assert kept is not None
     stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about
-    assert files[f"{stem}.csv"] == kept.table.to_csv(index=False).encode()
+    written = pd.read_csv(io.BytesIO(files[f"{stem}.csv"]))
+    (origin,) = set(written.pop("origin"))
+    assert written.to_csv(index=False) == kept.table.to_csv(index=False)
+    question_of = f"asked with: {asked_with('probing', kept.arguments)}"
+    assert re.match(rf"run: {run.name}; step: {run.step}; lab: .*; question: probing; ", origin)
+    assert question_of in origin
+    assert files[f"{stem}.tex"]().count("\\\\\n") == len(kept.table) + 1
     about, weighed = json.loads(files[f"{stem}.json"]), kept.verdict
     assert about["findings"] == kept.findings
     assert (about["run"], about["step"], about["answer"]) == (run.name, run.step, kept.sentence)
@@ -613,6 +614,11 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     picture = files[f"{stem}.svg"]().decode()
     assert picture.startswith("<svg")
     assert all(f">{site}<" in picture for site in set(kept.table["site"][:20]))
+    (known,) = re.findall("<metadata>(.*?)</metadata>", html.unescape(picture), flags=re.DOTALL)
+    assert question_of in known
+    assert f"grade: {weighed.grade}; why: {weighed.why}" in known
+    drawn_in = Image.open(io.BytesIO(files[f"{stem}.png"]()))
+    assert drawn_in.info["Description"] == known
     page = html.unescape(files[f"{stem}.html"]().decode())
     assert f"<p><b>finding</b>: {weighed.short}</p>" in page
 

@@ -100,6 +100,3 @@ def test_whole_words_are_those_of_the_command(
     assert any(said in plainly(each.value) for each in page.markdown)
     part(page, "Numbers and downloads")
     assert any("lab analyse" in each.value and "sentences" in each.value for each in page.code)
-    vector = next(each for each in page.selectbox if each.label == "Vector")
-    assert vector.options == ["bag", "last", "mean"]
-    assert vector.value == "last"

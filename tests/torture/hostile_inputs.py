@@ -138,14 +138,6 @@ plant rules --seeds 1000000000
 leaderboard --words 1000000000
 leaderboard --seeds 1000000000
 leaderboard an an
-show kernels --width 1e-320
-show kernels --width nan
-show kernels --width inf
-show kernels --keys 1000000000
-show kernels --keys 100000 --file x.svg
-show kernels --file {LONG}.svg
-show kernels --file .
-show kernels --file lines.xyz
 dashboard {LONG}
 dashboard . --port 99999
 dashboard . --port -1
@@ -165,7 +157,6 @@ train --corpus {"ü" * 120}.tsv --out o {TINY}
 sweep good.toml --out o --workers 1
 sweep notepad.toml --out o --workers 1
 show RUN all
-show kernels --keys 1000 --file x.svg
 evaluate RUN --max-n 3 --count 2 --json
 predict RUN "a b"
 runs .

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from analyses.answers import answer
-from analyses.command_line.arguments import SHOWN, SHOWN_OF, TAKES
+from analyses.command_line.arguments import SHOWN_OF, TAKES
 from analyses.console import option_values
 from analyses.options.commands import Train
 from analyses.options.parts import Patching
@@ -142,7 +142,6 @@ def starts() -> dict[str, tuple[list[str], list[str]]]:
     }
     found = {name: (words, [*option_values(TAKES[name])]) for name, words in base.items()}
     found["hooks"] = (["show", "RUN", "hooks"], [*option_values(SHOWN_OF["hooks"])])
-    found["kernels"] = (["show", "kernels"], [*option_values(SHOWN["kernels"])])
     found["train"] = (
         ["train", "an", "--out", "o", *TINY.split()],
         [*option_values(Train, Train(recipe("")))],

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
-from jaxtyping import Bool, Float, Int
-from sklearn.decomposition import PCA
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analyses.answers import Planned, Progress, of_table, quiet, row_numbers
@@ -28,7 +27,6 @@ from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
 from analyses.words import WordTensors
 from interp.model import activations, sites_of
-from interp.probing.linear import standardise
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import unless_agreed
@@ -238,35 +236,6 @@ def _chart(table: pd.DataFrame) -> ChartType:
     ).properties(width=200)
     facts = rows["fact"].unique().tolist()
     return panel.facet(facet=alt.Facet("fact:N", sort=facts, title=None), columns=3)
-
-
-def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) -> pd.DataFrame:
-    """The words that are neither fitted nor chosen by, in the two directions in which their vectors
-    after the last layer differ most (PCA, found on the words that fit).
-
-    Returns:
-        One row per word, as ``probe.projection_chart`` draws it: kind, value (of the fact), length,
-        position (0), "principal components 1" and "... 2".
-    """
-    sample = asked_of(run, count, seed)
-    *_, x = (
-        v.numpy() for v in _read(run.model(), sample.words, sample.fit).pooled[pooling].values()
-    )
-    score = ~sample.fit & ~sample.choose
-    fitted, shown = standardise(x[sample.fit], x[score])
-    flat = PCA(2).fit(fitted).transform(shown)
-    target: Target = sample.facts[fact]
-    lengths: Int[np.ndarray, " some"] = sample.words.lengths[score]
-    return pd.DataFrame(
-        {
-            "kind": target.kind,
-            "value": target.values[score, 0],
-            "length": lengths,
-            "position": 0,
-            "principal components 1": flat[:, 0],
-            "principal components 2": flat[:, 1],
-        }
-    )
 
 
 QUESTION = of_table(

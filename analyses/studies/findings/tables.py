@@ -38,7 +38,7 @@ MOST_BYTES = 2**22
 """The most bytes of one table; all tables of the lab stay under 20 MB."""
 
 
-class Origin(Record):
+class _Origin(Record):
     """The origin of a kept table: an answer's record, and where it was made.
 
     Attributes:
@@ -57,7 +57,7 @@ class Table:
     """A kept table, and the figures that a page may take from it."""
 
     name: str
-    origin: Origin
+    origin: _Origin
     rows: pd.DataFrame
 
     @property
@@ -271,7 +271,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             "smaller one"
         )
     fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
-    origin = Origin(
+    origin = _Origin(
         **fields, command=command, commit=(git_commit() or "unknown")[:8], machine=_machine()
     )
     file = docs / DATA / f"{name}.parquet"
@@ -349,7 +349,7 @@ def load(docs: Path, name: str) -> Table:
     file = docs / DATA / f"{name}.parquet"
     cure = f"restore it, or keep the table again: `{lab('report', 'FOLDER', named=name)}`"
     raw = read_bytes(file, cure, MOST_BYTES)
-    origin = read_record(file.with_suffix(".json"), Origin, cure)
+    origin = read_record(file.with_suffix(".json"), _Origin, cure)
     if seal(raw, origin.findings) != origin.sha256:
         raise UserError(f"{file} is not the table that was kept: {cure}")
     return Table(name, origin, pd.read_parquet(io.BytesIO(raw)))

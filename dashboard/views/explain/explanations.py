@@ -11,7 +11,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.leaderboard import REPLACEMENTS
+from analyses.charts.leaderboard import MEANINGS, REPLACEMENTS
 from analyses.options.words import Explanations
 from analyses.questions.words.explanations import chart, replacement_in_words
 from analyses.words import member, near_miss
@@ -19,10 +19,9 @@ from dashboard import controls
 from dashboard.drawing import Parts, chips, explain_errors, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import asked, current_run, suggested
-from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from dashboard.views.line import line_of
 from dashboard.views.question import told
-from interp.explanations.games import EXACT_LIMIT
+from interp.explanations.games import EXACT_LIMIT, SCALES
 from interp.explanations.moved_attention import LARGEST, TOLERANCE
 from models.languages import LabelledCorpus, Word
 from models.runs.run import Run
@@ -68,7 +67,7 @@ def _rows(result: Answer) -> ChartType:
     """The attribution of every symbol, a row per method."""
     place = st.container()
     st.caption(_in_words(result.findings))
-    figure = chart(result, scale_of_the_verdict())
+    figure = chart(result, controls.segments("Methods explain", list(SCALES), "scale"))
     with place:
         return picture(figure, f"Attribution per symbol and method. {result.sentence}")
 
@@ -78,8 +77,13 @@ def _scores(findings: Mapping[str, Any]) -> None:
     scores = pd.DataFrame(findings["agreement"])
     numbers = scores.columns[4:]
     scores[numbers] = scores[numbers].astype(float)
-    shown = columns_of(numbers)
-    st.dataframe(scores, hide_index=True, height="content", column_config=shown)
+    formats = {"calls": "%.0f", "seconds": "%.4f", "error": "%.4f"}
+    shown = {
+        name: st.column_config.NumberColumn(format=formats.get(name, "%.2f"), help=MEANINGS[name])
+        for name in numbers
+    }
+    pinned = {"method": st.column_config.TextColumn(pinned=True)}
+    st.dataframe(scores, hide_index=True, height="content", column_config=pinned | shown)
     st.caption(says("explanations: scores"))
 
 

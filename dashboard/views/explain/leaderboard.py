@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -38,7 +37,6 @@ from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs
 
-COSTS = ("calls", "seconds")
 SAID_FIRST = 2
 """Claims that are shown first: the networks they are about, and the first of the lectures'."""
 
@@ -56,11 +54,6 @@ def show() -> None:
         views[controls.segments("Over", list(views), "leaderboard_over")]()
     if many is None:
         st.caption(says("leaderboard: none", folder=runs_folder()))
-
-
-def scale_of_the_verdict() -> str:
-    """The scale of the verdict that is explained, for the methods that have both."""
-    return controls.segments("Methods explain", list(SCALES), "scale")
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ def _choices() -> _Asked:
     with st.container(horizontal=True, gap="medium"):
         kinds = controls.several("Hidden symbols become", offered, offered, "replacements")
         membership = controls.segments("Words", list(MEMBERSHIPS), "membership")
-        scale = scale_of_the_verdict()
+        scale = controls.segments("Methods explain", list(SCALES), "scale")
     measures = controls.several("Measures", list(MEASURES), list(PANELS), "measures", many=True)
     return _Asked(kinds, measures, membership, scale)
 
@@ -130,7 +123,7 @@ def _many_models(result: Answer) -> None:
                 right=right,
             )
         )
-    more: Parts = {"As numbers": partial(_table, rows, query.measures)}
+    more: Parts = {}
     found = result.table[result.table["measure"] == FOUND]
     if not (found := query.of(found[found["architecture"] == kind])).empty:
         more["The planted shortcut"] = partial(_shortcut, found)
@@ -149,7 +142,6 @@ def _shortcut(rows: pd.DataFrame) -> None:
     symbol = language(PLANTED).shortcut
     st.markdown(says("leaderboard: shortcut", planted=PLANTED, symbol=symbol, clean=CLEAN))
     _ranking(rows, [FOUND], "Models told apart by the shortcut")
-    _table(rows, [FOUND])
 
 
 def _reliance(rows: pd.DataFrame) -> None:
@@ -166,20 +158,12 @@ def _one_model(run: Run) -> None:
     result = kept_or_computed(run, "leaderboard")
     if result is None:
         return
-    shown: dict[str, Any] = {}
-    more: Parts = {
-        "As numbers": lambda: _table(**shown) if shown else st.info("No word was chosen."),
-        "How to read this": _meanings,
-    }
-    told("leaderboard", result, partial(_means, run, result, shown), more)
+    means = partial(_means, run, result)
+    told("leaderboard", result, means, {"How to read this": _meanings})
 
 
-def _means(run: Run, result: Answer, shown: dict[str, Any]) -> ChartType:
-    """Every method's means over the words that the reader chooses.
-
-    Args:
-        shown: takes up the rows and the measures.
-    """
+def _means(run: Run, result: Answer) -> ChartType:
+    """Every method's means over the words that the reader chooses."""
     place, table = st.container(), result.table
     query = _choices()
     verdicts = controls.segments("The model's verdicts", ["all", "right", "wrong"], "verdicts")
@@ -200,9 +184,8 @@ def _means(run: Run, result: Answer, shown: dict[str, Any]) -> ChartType:
         if table.empty:
             st.info(f"None of the {text(query.membership)} is among these words.")
             return note("No word was chosen.")
-        rows = query.of(_board(table))
-        shown |= {"rows": rows, "measures": query.measures}
-        figure = _ranking(rows, query.measures, f"{run.name}, means over words")
+        words = f"{run.name}, means over words"
+        figure = _ranking(query.of(_board(table)), query.measures, words)
         count = table["word"].nunique()
         st.caption(says("leaderboard: means", count=count, membership=query.membership))
     return figure
@@ -224,35 +207,3 @@ def _ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> ChartTy
         return note("No chosen measure is defined here.")
     figure = panels(rows[rows["measure"].isin(there)], there)
     return picture(figure, f"{words}: {', '.join(there)} by method.")
-
-
-def _table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
-    """The measures as numbers: a row per method and replacement, with its costs."""
-    numbers = _wide(rows, measures)
-    st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[4:]))
-
-
-def _wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """Columns: method, scale, family, replacement; a measure's mean, low and high; the costs."""
-    keys = ["method", "scale", "family", "replacement"]
-    order = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
-    grid = rows.pivot(index=keys, columns="measure", values=["mean", "low", "high"]).loc[order]
-    columns = {
-        measure if part == "mean" else f"{measure}, {part}": grid[part, measure]
-        for measure in (*measures, *(cost for cost in COSTS if cost not in measures))
-        for part in (("mean", "low", "high") if measure in measures else ("mean",))
-        if (part, measure) in grid
-    }
-    return pd.DataFrame(columns).reset_index()
-
-
-def columns_of(numbers: Iterable[str]) -> dict[str, Any]:
-    """Settings of these columns for st.dataframe: formats, and what each measures."""
-    formats = {"calls": "%.0f", "seconds": "%.4f", "error": "%.4f"}
-    shown: dict[str, Any] = {"method": st.column_config.TextColumn(pinned=True)}
-    for column in numbers:
-        name = column.split(", ")[0]
-        shown[column] = st.column_config.NumberColumn(
-            format=formats.get(name, "%.2f"), help=MEANINGS[name]
-        )
-    return shown

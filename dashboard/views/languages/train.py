@@ -136,7 +136,9 @@ def _unfinished() -> None:
             _training(run)
     for path in done:
         st.markdown(f"**{text(path.name)}** is trained.")
-        link_to("runs", f"See {path.name}", open=path.name)
+        with st.container(horizontal=True):
+            link_to("runs", f"See {path.name}", open=path.name)
+            link_to("break", "Break it", open=path.name)
 
 
 def _not_yet(path: Path) -> None:

@@ -6,14 +6,12 @@ import numpy as np
 import streamlit as st
 
 from analyses.needs import lack
-from analyses.questions.inside import sentences as whole
 from analyses.questions.inside import vectors as of_words
-from analyses.questions.inside.probe import PROJECTIONS, projection_chart
 from dashboard import controls
 from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
-from dashboard.views.question import View, live, one_of
+from dashboard.views.question import View, one_of
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
 
@@ -22,7 +20,7 @@ DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 def show() -> None:
     """The page."""
-    views: dict[str, View] = {"whole words": _whole}
+    views: dict[str, View] = {"whole words": "sentences"}
     if not lack(current_run(), ["classes"]):
         by_word: dict[str, View] = {"a map": _map, "how often right": "vectors"}
         views = {**by_word, "one form, two senses": "senses", **views}
@@ -62,26 +60,3 @@ def _map(run: Run) -> None:
 @once(show_spinner="Reading sentences ...")
 def _vectors(run: Run) -> dict[str, np.ndarray]:
     return of_words.vectors_of(run, of_words.text_of(run, SENTENCES, 0), DIM, WINDOW, 0)
-
-
-def _whole(run: Run) -> None:
-    """The content of one vector for a whole word, and a map of such vectors."""
-    result = live("sentences")
-    if result is None:
-        return
-    table = result.table
-    st.markdown("**A map of such vectors**")
-    blind = [*whole.QUERIES, *(["first"] if run.config.model.causal else [])]
-    left, right = st.columns(2)
-    names = [name for name in table["pooling"].unique() if name not in blind]
-    usual = names.index("last" if "first" in blind else "first")
-    pooling = controls.selectbox("Vector", names, usual, key="sentences_vector", at=left)
-    facts, key = table["fact"].unique().tolist(), f"sentences_fact_{run.language.name}"
-    fact = controls.selectbox("Fact", facts, key=key, at=right)
-    rows, how = _points(run, pooling, fact), next(iter(PROJECTIONS))
-    figure_of_map = projection_chart(rows, how, fact)
-    picture(figure_of_map, f"Vectors of words ({text(pooling)}), coloured by {text(fact)}.")
-    st.caption(f"{len(rows)} words after the last layer. {PROJECTIONS[how]}")
-
-
-_points = once(show_spinner="Computing ...")(whole.map_of)

@@ -1,0 +1,118 @@
+"""One question of two kinds of runs: the differences of its numbers, over the seeds of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer
+from analyses.charts import marks
+from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.studies.seeds import chosen, comparable, figure, groups, means
+from interp.statistics import brackets, weighted_sum
+from models.errors import UserError
+from models.runs.run import Run
+
+SIDES = ("first", "second")
+ENDS = ["", "_low", "_high"]
+
+
+def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
+    """The finished runs that differ from each of two in the seed alone, itself among them.
+
+    Raises:
+        UserError: a side has no finished run, or there is only one kind.
+    """
+    sides = chosen(first)[0], chosen(second)[0]
+    for path, runs in zip((first, second), sides, strict=True):
+        if len(groups(runs)) > 1:
+            raise UserError(f"{path} has runs of several configurations: give one of these runs")
+    if len(groups([*sides[0], *sides[1]])) < 2:
+        raise UserError(
+            f"{first.name} and {second.name} differ in the seed alone: compare two configurations"
+        )
+    return sides
+
+
+def between(first: Sequence[Run], second: Sequence[Run], name: str) -> tuple[pd.DataFrame, str]:
+    """The numbers of a question that two kinds of runs both have, and their differences.
+
+    All answers are to one and the same question, with the same options. Seeds are no pairs: where
+    a seed makes networks of both kinds alike, by its words or first weights, the intervals of the
+    differences are too wide, not too narrow.
+
+    Args:
+        first: runs that differ in the seed alone; so do those of ``second``.
+        name: the name of the question.
+
+    Returns:
+        One row per number, in the order of ``headline``: of, variable; the mean of each side with
+        its interval and its number of seeds (first, first_low, first_high, first_seeds, ...); and
+        difference, low, high: first less second (``weighted_sum``), without an interval where a
+        side has none. Empty where a side has no answer. And sentences on what these numbers are
+        and which runs have none.
+    """
+    answers, without = comparable([*first, *second], name)
+    paths, sides = {run.path for run in first}, (list[Answer](), list[Answer]())
+    for answer in answers:
+        assert answer.folder is not None, "it is kept"
+        sides[answer.folder.parents[1] not in paths].append(answer)
+    legend, missing = "", len(first) + len(second) - len(answers)
+    if missing:
+        legend = f" {missing} have no answer: {'; '.join(sorted(set(without.values())))}."
+    if not all(sides):
+        return pd.DataFrame(), legend.strip()
+    tables = [
+        means(results, name).rename(
+            columns={"mean": side} | {end: f"{side}_{end}" for end in ("low", "high", "seeds")}
+        )
+        for side, results in zip(SIDES, sides, strict=True)
+    ]
+    table = tables[0].merge(tables[1], on=["of", "variable"])
+    estimates = [table[[side + end for end in ENDS]].to_numpy() for side in SIDES]
+    gaps = [weighted_sum((1, one), (-1, other)) for one, other in zip(*estimates, strict=True)]
+    table[["difference", "low", "high"]] = pd.DataFrame(gaps, index=table.index, dtype=float)
+    apart, known = ((table["low"] > 0) | (table["high"] < 0)).sum(), table["low"].notna().sum()
+    strangers = sum(a.knowledge is not None and not a.knowledge.is_shown for a in answers)
+    if strangers:
+        legend += f" {strangers} do not know their language: nothing is shown of their inside."
+    return table, (
+        f"Means over {len(sides[0])} and {len(sides[1])} networks and their differences, with 95% "
+        f"intervals. {apart} of {known} leave out 0; where nothing differs, at most one in twenty "
+        f"does.{legend}"
+    )
+
+
+def for_reading(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """The rows of ``between`` for reading, under the names of both sides."""
+
+    def shown(columns: Sequence[str], sign: str = "") -> list[str]:
+        return [
+            figure(value, sign) + brackets(low, high, f"{sign}.2f")
+            for value, low, high in table[columns].to_numpy()
+        ]
+
+    sides = {
+        name: shown([s + end for end in ENDS])
+        for s, name in zip(SIDES, (first, second), strict=True)
+    }
+    gap = {"difference [95%]": shown(["difference", "low", "high"], "+")}
+    return pd.DataFrame({"of": table["of"], "variable": table["variable"]} | sides | gap)
+
+
+def chart(table: pd.DataFrame, of: str) -> ChartType:
+    """The differences of one number, a point per variable with its interval, beside 0."""
+    rows = table[table["of"] == of]
+    points = marks.points(
+        rows,
+        alt.X("difference:Q", title="first less second"),
+        alt.Y("variable:N", title=None, sort=None),
+        ["variable", *figures(*SIDES, "difference", "low", "high")],
+        alt.value(TRAINED),
+    )
+    zero = alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=QUIET).encode(x="x:Q")
+    return zero + points
