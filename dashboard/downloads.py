@@ -8,6 +8,7 @@ from dataclasses import asdict
 from html import escape
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 from altair.typing import ChartType
@@ -23,7 +24,7 @@ from dashboard.markup import text
 from dashboard.selection import current_run
 from models.runs.run import Run
 
-ASKED = ("run", "step", "question", "asked with", "lab", "commit of the training")
+ASKED = ("run", "step", "question", "asked with", "lab", "link", "commit of the training")
 """What each row of a CSV says of its origin: tables of several runs can then be joined."""
 
 
@@ -96,6 +97,7 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
     about: dict[str, Any] = {
         "lab": version("structure-lab"),
         "question": name,
+        "link": urlencode(st.query_params.to_dict()),
         "answer": result.sentence,
     }
     if run is None:

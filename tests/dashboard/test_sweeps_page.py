@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -336,7 +337,12 @@ def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPa
     }
     found["capacity"] = capacity.capacity_map(table, BY)
     for name, expected in found.items():
-        assert files[f"{name}.csv"] == expected.to_csv(index=False).encode()
+        written = pd.read_csv(io.BytesIO(files[f"{name}.csv"]))
+        (origin,) = set(written.pop("origin"))
+        assert f"question: {name};" in origin
+        assert "down=d_model" in origin
+        assert len(written) == len(expected)
+        assert written.to_csv(index=False) == expected.to_csv(index=False)
         assert files[f"{name}.svg"]().startswith(b"<svg")
     assert files["capacity.png"]().startswith(b"\x89PNG")
     page = files["capacity.html"]()

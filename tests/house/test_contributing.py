@@ -118,7 +118,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     assert page.header[0].value == "Over 2 seeds"
     assert page.subheader[0].value == "Tested"
     part(page, "Numbers and downloads")
-    assert len(page.get("download_button")) == 5
+    assert len(page.get("download_button")) == 6
     pd.testing.assert_frame_equal(page.dataframe[-1].value, kept.table)
 
 
