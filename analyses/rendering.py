@@ -24,14 +24,15 @@ from models.runs.files import write_bytes
 
 
 class Once(alt.TopLevelMixin):
-    """A chart whose specification is made once for all its pictures: that takes the longest."""
+    """A chart whose specification is made once for all its pictures: that takes the longest. It is
+    not held against altair's schema, which takes as long again: the tests of each chart do so."""
 
     def __init__(self, figure: ChartType) -> None:
         self._figure, self._made = figure, dict[str, Any]()
 
     def to_dict(self, *args: Any, **how: Any) -> dict[str, Any]:
         """The chart as Vega-Lite."""
-        self._made = self._made or self._figure.to_dict(*args, **how)
+        self._made = self._made or self._figure.to_dict(*args, **how | {"validate": False})
         return dict(self._made)
 
 

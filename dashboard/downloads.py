@@ -46,7 +46,7 @@ def downloads(
     """
     if controls.is_second():
         return
-    with st.container() if opened else st.expander("Numbers and downloads"):
+    with st.container() if opened else st.expander("Numbers, files, code"):
         _downloads(name, result, draw, of_run)
 
 

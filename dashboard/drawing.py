@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import altair as alt
 import pandas as pd
@@ -17,6 +17,7 @@ from altair.typing import ChartType
 from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
 from analyses.claims import Grade
+from analyses.rendering import Once
 from dashboard import controls
 from dashboard.glossary import explained
 from dashboard.markup import code, message, text
@@ -189,7 +190,7 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     width: Literal["stretch", "content"] = "stretch" if fills else "content"
-    st.altair_chart(shown, width=width, alt=alt_text, **events)
+    st.altair_chart(cast(alt.Chart, Once(shown)), width=width, alt=alt_text, **events)
     return figure
 
 

@@ -99,18 +99,20 @@ def looks_chart(
     words = [f"{i} {token}" for i, token in enumerate(tokens)]
     rows = table[table["query"] == query].assign(key=lambda t: [words[key] for key in t["key"]])
     most = _most(table, value)
+    scale = alt.Scale(domain=[-most, 0, most], scheme="redblue")
     return heat(
         rows,
         alt.X("key:N", sort=words, title=None).axis(labelOverlap=False, labelFontSize=12),
         alt.Y("part:N", sort=None, title=None).axis(labelFontSize=12),
         LOOKED,
-        alt.Color(f"{value}:Q", title=None).scale(domain=[-most, 0, most], scheme="redblue"),
+        alt.Color(f"{value}:Q", title=None, scale=SHARES if value == "attention" else scale),
         framed=alt.FieldEqualPredicate(field="part", equal=chosen),
         click="part",
     ).properties(width=alt.Step(26), height=alt.Step(24))
 
 
 LOOKED = ["part", "key", *figures("attention", "moved")]
+SHARES = alt.Scale(domain=[0, 1], scheme="blues")
 
 
 def _most(table: pd.DataFrame, value: str) -> float:

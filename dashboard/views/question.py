@@ -122,7 +122,7 @@ def below(
         more, values: as ``told`` takes them.
     """
     parts = dict(more or {})
-    parts["Numbers and downloads"] = partial(
+    parts["Numbers, files, code"] = partial(
         downloads, name, result, lambda: figure, of_run, opened=True
     )
     parts.setdefault("How to read this", partial(reading, name, opened=True, **values))

@@ -163,13 +163,13 @@ def trained(page: Page, address: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(DESK, id="desk"),
-        pytest.param(TELEPHONE, id="telephone", marks=pytest.mark.torture),
+        pytest.param(DESK, id="desk", marks=pytest.mark.torture),
+        pytest.param(TELEPHONE, id="telephone"),
     ],
     indirect=True,
 )
 def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> None:
-    """On the telephone with a run that is there already: a training takes a while."""
+    """On the telephone with a run that is there already: ``test_clicks`` trains one at a desk."""
     name = trained(page, address, folder) if wide(page) else "dieren-s0"
     language, word = ("anbn", "a a b b") if wide(page) else ("dieren", LINE)
 

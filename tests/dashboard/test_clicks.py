@@ -83,7 +83,7 @@ def test_a_grammar_of_ones_own_is_trained_broken_and_taken_along(page: Page, add
     main = page.locator("[data-testid=stMain]")
     main.get_by_role("link", name="Break it", exact=True).click()
     page.get_by_role("button", name="L0H1", exact=True).click()
-    page.get_by_role("tab", name="Numbers and downloads").click()
+    page.get_by_role("tab", name="Numbers, files, code").click()
     table = saved(page, page.get_by_role("button", name="Table (CSV)"))
     picture = saved(page, page.get_by_role("button", name="Picture (SVG)"))
     assert "mine" in str(pd.read_csv(table)["origin"].iloc[0])

@@ -160,9 +160,9 @@ def printed(page: AppTest) -> Iterator[str]:
                 yield span.strip(" ")
 
 
-def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
-    """Each part of a page as it opens, and with the choices of all parts changed: each of its views
-    is shown once, beside other choices of all else."""
+def opened(address: str, link: dict[str, str], full: bool) -> Iterator[AppTest]:
+    """Each part of a page as it opens, and with the choices of all parts changed. With ``full``
+    each of its views is shown once, beside other choices of all else."""
     seen, left, opening = {*link}, [link], each_part
     while left:
         link, others, views = left.pop(), dict[str, str](), dict[str, list[str]]()
@@ -172,7 +172,8 @@ def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
             views |= {str(each.key): each.options for each in page.button_group}
         views = {key: options for key, options in views.items() if key not in seen}
         seen |= {*others, *views}
-        for i in range(1, max([2 * bool(others), *map(len, views.values())])):
+        most = max([2 * bool(others), *map(len, views.values())])
+        for i in range(1, most if full else min(most, 2)):
             shown = {key: labels[i % len(labels)] for key, labels in views.items()}
             left.append({**link, **others, **shown})
         opening = last_part
@@ -185,7 +186,7 @@ def last_part(page: AppTest) -> Iterator[AppTest]:
         yield computed(part(page, FILES))
 
 
-FILES = "Numbers and downloads"
+FILES = "Numbers, files, code"
 
 
 def each_part(page: AppTest) -> Iterator[AppTest]:
@@ -237,7 +238,7 @@ def test_each_command_of_each_page_is_read(
         monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
         for address in pages():
             for link in LINKS.get(address, ({},)) if runs == folder else ({},):
-                for page in opened(address, {"run": RUN, **link} if runs == folder else link):
+                for page in opened(address, {"run": RUN, **link} if runs == folder else link, full):
                     for command in printed(page):
                         name, *words = shlex.split(command)[1:]
                         names.add(name)

@@ -74,8 +74,8 @@ def test_which_head_looks_at_a_word_takes_two_clicks(page: Page, address: str) -
     sidebar.get_by_role("link", name="This line", exact=True).click()
     expect(page.get_by_text("Most hangs on the look of")).to_be_visible()
     page.get_by_role("radio", name="4 leeuw", exact=True).click()
-    told = page.get_by_text("While it reads 4 leeuw, most attention has the look of")
-    expect(told).to_contain_text("without it END's logit, above 0 in the language, would be")
+    told = page.get_by_text("While it reads 4 leeuw, the head that looks most at a symbol")
+    expect(told).to_contain_text(re.compile(r"\d olifant L\dH\d \(\d+%, [+-]\d+\.\d\d\)"))
     expect(page.locator("[data-testid=stVegaLiteChart]").nth(3)).to_be_visible()
 
 

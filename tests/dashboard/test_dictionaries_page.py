@@ -96,7 +96,7 @@ def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: A
     told = {each["fact"]: each for each in kept.findings["told"] if each["kind"] == "topk"}
     assert facts["fact"].tolist() == list(told)
     assert facts["latent"].tolist() == [each["latent"] for each in told.values()]
-    part(shown, "Numbers and downloads")
+    part(shown, "Numbers, files, code")
     assert any("--width 4 6 --seeds 2 --steps 5 --words 150" in each.value for each in shown.code)
 
     other = healthy(part(shown, "Latents").segmented_control[0].set_value("batchtopk").run())
@@ -135,7 +135,7 @@ def test_what_was_never_asked_is_trained_at_a_click(
     assert asked == [Dictionary(active=2)]
     (measured, *_) = drawn(shown, "F1 of the dictionaries by kind.")
     assert measured["kind"].tolist()[:2] == ["topk", "batchtopk"]
-    frame = part(shown, "Numbers and downloads").dataframe[-1].value
+    frame = part(shown, "Numbers, files, code").dataframe[-1].value
     assert isinstance(frame, pd.DataFrame)
     assert set(frame["width"]) == {12}
 

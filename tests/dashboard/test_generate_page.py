@@ -73,7 +73,7 @@ def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     (claim,) = claims(decoders(Run(folder / "anbn-s0")))
     assert f"#### {claim.short}" in said(page)
     assert claim.sentence in said(part(page, "Controls and limits"))
-    assert len(part(page, "Numbers and downloads").dataframe) == 1
+    assert len(part(page, "Numbers, files, code").dataframe) == 1
     assert not page.error
 
 
@@ -97,7 +97,7 @@ def test_the_loss_stands_beside_its_floor(folder: Path, monkeypatch: pytest.Monk
     asked = question("perplexity")
     sentence = fresh_answer(Run(folder / "anbn-s0"), asked, asked.options()).sentence
     assert sentence in said(part(page, "Controls and limits"))
-    part(page, "Numbers and downloads")
+    part(page, "Numbers, files, code")
     assert any("lab analyse" in each.value and "perplexity" in each.value for each in page.code)
     assert not page.exception
 

@@ -233,13 +233,15 @@ def test_the_looks_of_a_line_are_shown(run: Run, monkeypatch: pytest.MonkeyPatch
     )
     table = on_word(run.model(), WORD)
     rows = table[table["query"] == 2]
-    most = rows[rows["part"] == "L1H2"].nlargest(1, "attention").iloc[0]
     names = ("0 <bos>", "1 a", "2 a", "3 b", "4 b")
     strongest = table.loc[table["moved"].abs().idxmax()]
     floor = on_word(run.untrained(), WORD)["moved"].abs().max()
-    told = {
-        "While it reads {2}, most attention has the look of {0} from {2} at {1} ({3}): {4}": most
-    }
+    told = dict[str, Any]()
+    for key in (0, 1, 2):
+        look = rows[rows["key"] == key].nlargest(1, "attention").iloc[0]
+        changed = f"{look['attention']:.0%}, {-look['moved']:+.2f}"
+        assert f"{names[key]} {look['part']} ({changed})" in said(page)
+    assert "While it reads 2 a, the head that looks most at a symbol" in said(page)
     if abs(strongest["moved"]) > 2 * floor:
         told["Most hangs on the look of {0} from {2} at {1} ({3}): {4}"] = strongest
     else:  # as here, after a few steps
@@ -258,4 +260,4 @@ def test_the_looks_of_a_line_are_shown(run: Run, monkeypatch: pytest.MonkeyPatch
         assert lines[value].tolist() == pytest.approx(table.query("part == 'L1H2'")[value].tolist())
         assert names["token"].tolist() == ["<bos>", *WORD]
     page = healthy(page.segmented_control(key="reads_anbn").set_value("0 <bos>").run())
-    assert "While it reads 0 <bos>, most attention has the look of L1H2 from" in said(page)
+    assert "While it reads 0 <bos>, the head that looks most at a symbol" in said(page)

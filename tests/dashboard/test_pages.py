@@ -152,7 +152,7 @@ def assert_shown(page: AppTest, words: str, result: Answer, chart: ChartType) ->
     assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
     part(page, "Controls and limits")
     assert summary in [plainly(element.value) for element in page.markdown]
-    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, result.table)
+    assert_same(part(page, "Numbers, files, code").dataframe[-1].value, result.table)
 
 
 def assert_same(shown: pd.DataFrame, expected: pd.DataFrame) -> None:
@@ -444,7 +444,7 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     assert kept is not None
     assert "`lab sweep leaderboard`" in said(page)
     assert kept.sentence in said(part(page, "Controls and limits"))
-    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, kept.table)
+    assert_same(part(page, "Numbers, files, code").dataframe[-1].value, kept.table)
     page.button_group(key="replacements").set_value(["data"]).run()
     healthy(page.multiselect(key="measures").set_value(["deletion", "completeness"]).run())
     for verdicts in ("all", "right", "wrong"):
@@ -485,7 +485,7 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     script = SHOW.format(page="leaderboard")
     page = healthy(AppTest.from_string(script, default_timeout=120).run())
     assert all(claim in said(page) for claim in kept.findings["claims"])
-    assert_same(part(page, "Numbers and downloads").dataframe[0].value, kept.table)
+    assert_same(part(page, "Numbers, files, code").dataframe[0].value, kept.table)
     page.button_group(key="language").set_value("dieren_muis").run()
     page.button_group(key="replacements").set_value(["fixed"]).run()
     healthy(page.multiselect(key="measures").set_value(["AUROC", "error"]).run())
@@ -547,7 +547,7 @@ def test_a_site_shows_what_patching_it_does(run: Run) -> None:
     (site,) = sites
     chosen = "L0 resid_pre at 1"
     page = healthy(site.set_value(chosen).run())
-    (said_of_it,) = (m.value for m in page.markdown if m.value.startswith(f"**{chosen}**"))
+    (said_of_it,) = (m.value for m in page.markdown if f": **{chosen}**" in m.value)
     numbers = [float(number) for number in re.findall(r"-?\d+\.\d\d", said_of_it)]
     words = [result.findings["word"], result.findings["counterfactuals"][0]]
     source, target = (torch.as_tensor(run.language.vocabulary.words([w]).tokens) for w in words)
@@ -586,7 +586,7 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     shown = drawn(page, f"The extracted automaton. {kept.sentence}")
     assert sorted(map(len, shown)) == sorted(map(len, chart))
     assert found["evidence"] in said(part(page, "Controls and limits"))
-    assert_same(part(page, "Numbers and downloads").dataframe[-1].value, kept.table)
+    assert_same(part(page, "Numbers, files, code").dataframe[-1].value, kept.table)
 
 
 def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -596,7 +596,7 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         files[name] = data
 
     monkeypatch.setattr(DeltaGenerator, "download_button", keep)
-    part(opened("probing"), "Numbers and downloads")
+    part(opened("probing"), "Numbers, files, code")
     kept = Answers(run.path, "probing").latest()
     assert kept is not None
     stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about

@@ -72,7 +72,7 @@ def test_the_strongest_lines_are_those_of_the_command(
     found = fresh_answer(run, lines.QUESTION, Lines(word, method))
     assert found.claims
     assert plainly(found.sentence) in said(part(page, "Controls and limits"))
-    part(page, "Numbers and downloads")
+    part(page, "Numbers, files, code")
     assert any(f"--word '{word}' --method {method}" in each.value for each in page.code)
 
 

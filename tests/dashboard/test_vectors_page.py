@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.Monke
     page = opened(folder, monkeypatch, run="nested-s0", vectors_of="how often right")
     said = sentence(folder / "nested-s0", "vectors")
     assert any(said in plainly(each.value) for each in page.markdown)
-    part(page, "Numbers and downloads")
+    part(page, "Numbers, files, code")
     assert any("lab analyse" in each.value and "vectors" in each.value for each in page.code)
 
 
@@ -98,5 +98,5 @@ def test_whole_words_are_those_of_the_command(
     assert page.segmented_control(key="vectors_of").options == ["whole words"]
     said = sentence(folder / "dyck2-s0", "sentences")
     assert any(said in plainly(each.value) for each in page.markdown)
-    part(page, "Numbers and downloads")
+    part(page, "Numbers, files, code")
     assert any("lab analyse" in each.value and "sentences" in each.value for each in page.code)

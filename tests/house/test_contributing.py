@@ -117,7 +117,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     part(page, "Controls and limits")
     assert page.header[0].value == "Over 2 seeds"
     assert page.subheader[0].value == "Tested"
-    part(page, "Numbers and downloads")
+    part(page, "Numbers, files, code")
     assert len(page.get("download_button")) == 6
     pd.testing.assert_frame_equal(page.dataframe[-1].value, kept.table)
 

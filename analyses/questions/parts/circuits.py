@@ -141,6 +141,8 @@ def _claims(answer: Answer) -> list[Claim]:
         controls["no edge"] = 0.0
     if least <= size:
         controls[f"the untrained network's own {least} edges"] = _kept(untrained["faithfulness"])
+    more = untrained["faithfulness"]
+    too_much = f", as wrong as {_kept(more):.0%}: 100% is the whole" if more > 1.5 else ""
     doubts = []
     if circuit["low"] < KEEPS:
         doubts.append(f"It is not sure to keep {KEEPS:.0%}.")
@@ -163,7 +165,7 @@ def _claims(answer: Answer) -> list[Claim]:
                 "direction); knocked out, they take away "
                 f"{circuit['completeness']:.0%}, and denoised, they restore "
                 f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges and "
-                f"keeps {untrained['faithfulness']:.0%}."
+                f"keeps {untrained['faithfulness']:.0%}{too_much}."
             ],
         )
     ]

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 from automata.fa.dfa import DFA
@@ -15,8 +14,6 @@ from automata.fa.dfa import DFA
 from analyses.answers import Answers
 from analyses.charts.automaton import automaton_chart, note
 from analyses.charts.discovery import recovery_chart
-from analyses.charts.marks import curve
-from analyses.charts.theme import colours
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule.rule_evidence import transitions
 from analyses.rules.lines import MOST_LINES, as_tsv
@@ -24,7 +21,7 @@ from analyses.rules.narrowing import answers_of, automaton, outcome
 from analyses.rules.record import FOLDER, evidence, headline, kept, names, table
 from analyses.rules.recovery import file_name
 from dashboard import controls
-from dashboard.drawing import Parts, explain_errors, link_to, picture, says, tabs
+from dashboard.drawing import Parts, explain_errors, link_to, picture, says, tabs, training_curves
 from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.informant import ask, narrowed_by
@@ -163,28 +160,12 @@ def _stopped(name: str, record: dict[str, Any]) -> None:
 
 
 def _learning_curves(record: dict[str, Any]) -> None:
-    """Draws recognition of validation lines by step, a curve for each network; nothing before the
-    first evaluation."""
-    rows = []
-    for network in record["networks"]:
+    """Draws the training of each network that has begun, the newest first."""
+    for network in reversed(record["networks"]):
         path = runs_folder() / network["run"]
-        if path.exists():
-            rows += [line | {"network": network["run"]} for line in Run(path).metrics()]
-    if not rows:
-        return
-    y = alt.Y("recognition:Q", title="validation lines right").axis(format="%")
-    figure = curve(
-        pd.DataFrame(rows),
-        alt.X("step:Q", title="training step"),
-        y.scale(zero=False, domainMax=1),
-        ["network", "step", alt.Tooltip("recognition:Q", format=".1%")],
-        colours(
-            "network", list(dict.fromkeys(str(row["network"]) for row in rows)), orient="right"
-        ),
-        ends=None,
-    ).properties(width=560, height=240)
-    caption = "Validation lines that each network gets right, by training step."
-    picture(figure, caption, fills=True)
+        if path.exists() and Run(path).metrics():
+            st.markdown(f"**{text(path.name)}**")
+            training_curves(Run(path))
 
 
 # -- what was found -----------------------------------------------------------------------------

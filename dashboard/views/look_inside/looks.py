@@ -24,6 +24,8 @@ from models.runs.run import Run
 
 TIMES = 2
 """So many times as much as in the untrained network must hang on a look that is told."""
+MOST = 4
+"""The symbols that the sentence names."""
 NOTHING = "No look on this line changes END's logit by much more than without training."
 LOOKS = {"attention": "Where it looks", "moved": "What hangs on it"}
 
@@ -53,7 +55,12 @@ def show(run: Run, word: Word, more: Parts) -> None:
     strongest = table.loc[table["moved"].abs().idxmax()]
     if len(shown) > 1:
         beyond = abs(strongest["moved"]) > TIMES * floor
-        said = f"Most hangs on {_told(strongest, names)}: {_lost(strongest)}"
+        query, key = (names[strongest[side]] for side in ("query", "key"))
+        said = text(
+            f"Most hangs on the look of {strongest['part']} from {query} at {key} "
+            f"({strongest['attention']:.0%} of its attention): without it END's logit, above 0 in "
+            f"the language, would change by {-strongest['moved']:+.2f}."
+        )
         st.markdown(
             f"{said if beyond else NOTHING} Of the untrained network no look on this line changes "
             f"it by more than {floor:.2f}."
@@ -67,10 +74,7 @@ def show(run: Run, word: Word, more: Parts) -> None:
         part = controls.selectbox("Head", parts, most, key=head, width=WIDTH)
     query = names.index(read)
     of_head = table[table["part"] == part]
-    here = of_head[of_head["query"] == query]
-    most = here.loc[here["attention"].idxmax()]
-    says = f": {_lost(most)}" if len(shown) > 1 else "."
-    st.markdown(f"While it reads {text(read)}, most attention has {_told(most, names)}{says}")
+    st.markdown(_by_symbol(table[table["query"] == query], names, len(shown) > 1))
     with place, st.container(horizontal=True, gap="medium"):
         for value, title in shown:
             with st.container(width="content"):
@@ -93,15 +97,16 @@ def _one_head(
                 picture(lines_chart(table, tokens, query, value), title)
 
 
-def _told(look: pd.Series, names: list[str]) -> str:
-    """A look, in words."""
-    return text(
-        f"the look of {look['part']} from {names[look['query']]} at {names[look['key']]} "
-        f"({look['attention']:.0%} of its attention)"
+def _by_symbol(looks: pd.DataFrame, names: list[str], moves: bool) -> str:
+    """The head that looks most at each of the symbols that are looked at most."""
+    best = looks.loc[looks.groupby("key")["attention"].idxmax()].nlargest(MOST, "attention")
+    told = "; ".join(
+        f"{names[look.key]} {look.part} ({look.attention:.0%}"
+        + (f", {-look.moved:+.2f})" if moves else ")")
+        for look in best.itertuples()
     )
-
-
-def _lost(look: pd.Series) -> str:
-    """The loss without a look, in words."""
-    change = f"{abs(look['moved']):.2f} {'lower' if look['moved'] > 0 else 'higher'}"
-    return text(f"without it END's logit, above 0 in the language, would be {change}.")
+    without = ", and how END's logit changes without this look" if moves else ""
+    return text(
+        f"While it reads {names[looks['query'].iloc[0]]}, the head that looks most at a symbol (in "
+        f"brackets the share of its attention{without}): {told}."
+    )

@@ -104,6 +104,7 @@ def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     answers, logits = _three_runs(run, given, into, site)
     before, patched, after = logits
     st.markdown(
+        f"Of this counterfactual, one of {len(others):d} whose mean the finding tells: "
         f"**{text(chosen)}**: END's logit (above 0 the word may end) is {before:.2f} before "
         f"patching, **{patched:.2f}** with this activation put in, and {after:.2f} in the run that "
         "it was taken from."
