@@ -14,8 +14,9 @@ import numpy as np
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from analyses.registry import BUILT_IN
 from dashboard.drawing import LINKS
-from dashboard.pages import pages
+from dashboard.pages import SHOWN, pages
 from dashboard.selection import linked_run
 from interp.explanations.games import Game
 from interp.explanations.lime_and_shap import permutation_shap
@@ -92,5 +93,7 @@ for address, page in pages().items():
     )
     links[address] = drawn
     groups.setdefault(page.group, []).append(drawn)
-st.session_state[LINKS] = links
+places = dict.fromkeys(BUILT_IN, links["questions"])
+places |= {name: links[address] for address, names in SHOWN.items() for name in names}
+st.session_state[LINKS] = places | links  # a question without a page of its own is found, too
 st.navigation(groups, expanded=True).run()  # no page is hidden behind a click

@@ -339,9 +339,10 @@ OWN = {
 }
 """The pages of this package by address, door by door. The dashboard opens with the first."""
 
-SHOWN = {"runs": "accuracy", "break": "ablation", "dictionaries": "dictionary"}
-"""Questions that are shown on a page with another address: the question by that address."""
-PART_OF = {
+SHOWN = {
+    "runs": ("accuracy",),
+    "break": ("ablation",),
+    "dictionaries": ("dictionary",),
     "generate": ("perplexity",),
     "alignment": ("targets", "steps", "in-context", "induction"),
     "syntax": ("depths", "dependencies"),
@@ -349,13 +350,13 @@ PART_OF = {
     "model": ("reach", "dimension"),
     "influence": ("lines",),
 }
-"""Questions that share a page with others, by the page's address."""
+"""Questions that are shown on a page with another address, by that address."""
 
 
 def pages() -> dict[str, Page]:
     """All pages in their order. One page has the questions without a page of their own; those of
     other packages get a page each, and come last."""
-    shown = {*OWN, *SHOWN.values(), *(name for names in PART_OF.values() for name in names)}
+    shown = {*OWN, *(name for names in SHOWN.values() for name in names)}
     some = partial(question.show_some, [name for name in BUILT_IN if name not in shown])
     others = {
         name: Page(

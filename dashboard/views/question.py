@@ -166,10 +166,6 @@ def _seeds(run: Run, name: str) -> None:
         st.caption(text(how))
 
 
-ROWS = 200
-"""Pixels of a table below which more of the page comes."""
-
-
 def difference(name: str) -> None:
     """The difference between the chosen run and the one beside it, over the seeds of both."""
     paths = [runs_folder() / st.session_state[key] for key in ("run", "with")]
@@ -195,6 +191,5 @@ def difference(name: str) -> None:
             picture(
                 between.chart(table, of), f"{of}: {names[0]} less {names[1]}, with 95% intervals."
             )
-            st.dataframe(between.for_reading(table, *names), hide_index=True, height=ROWS)
-            again = lab("seeds", paths[0], name, against=paths[1], csv=True)
-            st.caption(f"{code(again)} gives the table.")
+            st.dataframe(between.for_reading(table, *names), hide_index=True, height=200)
+            st.caption(code(lab("seeds", paths[0], name, against=paths[1], csv=True)))

@@ -12,7 +12,7 @@ from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
 from analyses.command_line.completion import candidates
 from analyses.needs import NEEDS
 from analyses.registry import BUILT_IN, options_of, usual
-from dashboard.pages import OWN, PART_OF, pages
+from dashboard.pages import OWN, pages
 from dashboard.pages import SHOWN as SHOWN_AT
 from dashboard.views import question as common
 
@@ -65,8 +65,7 @@ def test_each_is_offered_everywhere_once(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_each_is_on_one_page() -> None:
     at = [name for name in OWN if name in BUILT_IN]
-    at += SHOWN_AT.values()
-    at += [name for names in PART_OF.values() for name in names]
+    at += [name for names in SHOWN_AT.values() for name in names]
     show = pages()["questions"].show
     assert isinstance(show, partial)
     assert show.func is common.show_some

@@ -24,8 +24,6 @@ from models.runs.run import Run
 
 TIMES = 2
 """So many times as much as in the untrained network must hang on a look that is told."""
-MOST = 4
-"""The symbols that the sentence names."""
 NOTHING = "No look on this line changes END's logit by much more than without training."
 LOOKS = {"attention": "Where it looks", "moved": "What hangs on it"}
 
@@ -99,7 +97,7 @@ def _one_head(
 
 def _by_symbol(looks: pd.DataFrame, names: list[str], moves: bool) -> str:
     """The head that looks most at each of the symbols that are looked at most."""
-    best = looks.loc[looks.groupby("key")["attention"].idxmax()].nlargest(MOST, "attention")
+    best = looks.loc[looks.groupby("key")["attention"].idxmax()].nlargest(4, "attention")
     told = "; ".join(
         f"{names[look.key]} {look.part} ({look.attention:.0%}"
         + (f", {-look.moved:+.2f})" if moves else ")")

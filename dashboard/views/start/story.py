@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -11,8 +12,16 @@ from analyses.answers import Answer, Answers, scorecard
 from analyses.questions.rule.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls
-from dashboard.downloads import report_button
-from dashboard.drawing import COLOURS, explain_errors, judged, picture, says, training_curves
+from dashboard.drawing import (
+    COLOURS,
+    GRADES,
+    explain_errors,
+    judged,
+    link_to,
+    picture,
+    says,
+    training_curves,
+)
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.errors import UserError, lab
@@ -30,7 +39,9 @@ def show() -> None:
     st.markdown("A lecture prints these Dutch lines of animals, and does not say what the rule is.")
     step = STEPS.index(controls.segments("Show", STEPS, STEP))
     if step + 1 < len(STEPS):
-        st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
+        following = STEPS[step + 1]
+        on = partial(st.session_state.__setitem__, STEP, following)
+        st.button(text(f"Show {following}"), type="primary", on_click=on)
     with explain_errors():
         learners = _learners()
         runs = [run for run in learners if Answers.of(run, "discovery").current()]
@@ -59,21 +70,17 @@ def _card(run: Run) -> None:
     if rows.empty:
         st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it the usual questions.")
         return
-    st.caption(says("story: grades"))
-    for row in rows.to_dict("records"):
+    st.caption(" ".join(f"{grade}: {text(meaning)}" for grade, meaning in GRADES.items()))
+    for row in sorted(rows.to_dict("records"), key=lambda row: [*GRADES].index(row["grade"])):
         with st.container(border=True):
-            st.badge(text(row["grade"]), color=COLOURS[row["grade"]])
-            st.markdown(f"**{text(row['question'].capitalize())}.** {text(row['finding'])}")
-            st.caption(text(row["why"]))
-    report_button(run)
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.badge(text(row["grade"]), color=COLOURS[row["grade"]], help=text(row["why"]))
+                link_to(row["question"], row["question"].capitalize())
+            st.markdown(text(row["finding"]))
 
 
 STEP = "show"
 """The key of the chosen step."""
-
-
-def _go_on(step: int) -> None:
-    st.session_state[STEP] = STEPS[step + 1]
 
 
 def _learners() -> list[Run]:
@@ -96,20 +103,15 @@ def _told(run: Run, step: int) -> None:
     if result is None or result.model_hash != run.model_hash():
         return
     if step == 1:
-        _network(run)
+        first = min(line["step"] for line in run.metrics())
+        st.markdown(says("story: the network", run=run.name, step=first))
+        training_curves(run)
+        st.markdown(f"**{text(_said_of_the_lines(run))}**")
     elif step == 2:
         _automaton(result)
     else:
         judged(result)
         st.markdown(says("story: the rule"))
-
-
-def _network(run: Run) -> None:
-    st.markdown(
-        says("story: the network", run=run.name, step=min(line["step"] for line in run.metrics()))
-    )
-    training_curves(run)
-    st.markdown(f"**{text(_said_of_the_lines(run))}**")
 
 
 @once(show_spinner=False)
@@ -137,8 +139,7 @@ def _lines(marked: bool) -> None:
         lines = [word for name, word in printed_lines() if name == group]
         with column:
             st.markdown(f"**Group {text(group)}**")
-            for word in lines:
-                _line(word, marked)
+            st.markdown("\n".join(f"1. {_line(word, marked)}" for word in lines))
             if marked:
                 kept = [word for word in lines if rule.contains(word)]
                 st.caption(f"{len(kept):d} of {len(lines):d} lines keep the rule.")
@@ -147,7 +148,7 @@ def _lines(marked: bool) -> None:
                         st.caption(says("story: two rules", line=" ".join(word)))
 
 
-def _line(word: Word, marked: bool) -> None:
+def _line(word: Word, marked: bool) -> str:
     """A line; where asked, with the words marked that move the rule's automaton."""
     after = [language(DIEREN).state(word[:end]) for end in range(len(word) + 1)]
     shown = []
@@ -155,4 +156,4 @@ def _line(word: Word, marked: bool) -> None:
         seen = text(symbol) if new["valid"] else f"~~{text(symbol)}~~"
         moved = marked and old["state"] != new["state"]
         shown.append(f":orange-background[**{seen}**]" if moved else text(symbol))
-    st.markdown(" ".join(shown))
+    return " ".join(shown)
