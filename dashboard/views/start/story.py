@@ -70,7 +70,7 @@ def _card(run: Run) -> None:
     if rows.empty:
         st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it the usual questions.")
         return
-    st.caption(" ".join(f"{grade}: {text(meaning)}" for grade, meaning in GRADES.items()))
+    st.caption(" ".join(f"{text(grade)}: {text(meaning)}" for grade, meaning in GRADES.items()))
     for row in sorted(rows.to_dict("records"), key=lambda row: [*GRADES].index(row["grade"])):
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
