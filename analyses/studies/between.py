@@ -25,13 +25,10 @@ def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
     """The finished runs that differ from each of two in the seed alone, itself among them.
 
     Raises:
-        UserError: a side has no finished run, or there is only one kind.
+        UserError: a path is no run, a side has no finished one, or both are of one kind.
     """
-    sides = chosen(first)[0], chosen(second)[0]
-    for path, runs in zip((first, second), sides, strict=True):
-        if len(groups(runs)) > 1:
-            raise UserError(f"{path} has runs of several configurations: give one of these runs")
-    if len(groups([*sides[0], *sides[1]])) < 2:
+    sides = chosen(Run(first).path)[0], chosen(Run(second).path)[0]
+    if len(groups([sides[0][0], sides[1][0]])) < 2:
         raise UserError(
             f"{first.name} and {second.name} differ in the seed alone: compare two configurations"
         )
