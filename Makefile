@@ -31,7 +31,7 @@ test: $(INSTALLED)  # two workers fill two cores: more threads would only get in
 
 torture: $(INSTALLED)  # `make test` runs a small part of it
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/torture tests/analyses/test_eight_corpora.py --full -n 2 --dist worksteal
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m torture --full -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "torture or sampled" --full -n 2 --dist worksteal
 
 check: $(INSTALLED)  # lint, format, types, floors of the house, figures and links of the pages
 	$(MAKE) -j2 --output-sync=target types findings docs house

@@ -124,6 +124,7 @@ def refused(run: Run, name: str) -> str | None:
     return None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("run", "name"), CASES, indirect=["run"])
 def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     module, options = TASKS[name]

@@ -93,7 +93,7 @@ SAID = {
     "removes": "it removed its working folder",
     "forever": "no answer within 5 seconds",
 }
-ALIKE = {"key", "number", "many", "binary"}
+ALIKE = {"key", "number", "many", "binary", "thing", "hidden", "removes"}
 """Faults that are near to others. After most of them the process has to start again."""
 
 

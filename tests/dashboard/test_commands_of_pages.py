@@ -281,9 +281,10 @@ def is_kept(asked: Analyse) -> bool:
 
 def run_again(command: str, options: Any, out: Path) -> int:
     """Runs a command, and returns its status. A training is short here, a sweep is only planned,
-    and what fills a terminal for minutes has tests of its own."""
+    and what fills a terminal for minutes has tests of its own. A command of any run is called so
+    with RUN."""
     words = shlex.split(command)[1:]
-    if isinstance(options, Dashboard | Demo | Score | Leaderboard | FewLabels):
+    if isinstance(options, Dashboard | Demo | Score | Leaderboard | FewLabels) or "RUN" in words:
         return 0
     if isinstance(options, Train | Finetune):
         words += ["--steps", "2", "--evaluate-every", "1", "--out", str(out / str(len(words)))]

@@ -63,6 +63,9 @@ def test_every_page_opens(page: Page, address: str) -> None:
         opened(page, f"{address}/{name}?run=dieren-s0")
         expect(page.locator("[data-testid=stVegaLiteChart] svg").first).to_be_visible()
         assert_short(page)
+    opened(page, address)
+    expect(page.get_by_text("muis muis leeuw leeuw leeuw aap kanarie")).to_be_visible()
+    assert_short(page, words=520)  # the 26 lines are 260 of them
     assert outside == []
     assert crashed == []
 

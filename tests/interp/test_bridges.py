@@ -78,6 +78,7 @@ def test_the_page_has_a_row_for_every_lens_and_a_column_for_every_kind() -> None
     assert set(TOLD.values()) == {"right", "refused"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lens", CHECKS)
 def test_a_lens_is_right_or_refuses_as_the_page_says(lens: str, kind: str) -> None:

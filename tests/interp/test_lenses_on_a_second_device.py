@@ -266,6 +266,7 @@ def numbers(answer: Any) -> Iterator[np.ndarray]:
         yield np.asarray(answer.detach() if isinstance(answer, Tensor) else answer, dtype=float)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("lens", "kind"), [(lens, kind) for lens, (_, kinds) in LENSES.items() for kind in kinds]
 )

@@ -137,7 +137,7 @@ def _lines(marked: bool) -> None:
     rule, weaker = language(DIEREN), language("dieren-gaps")
     for column, group in zip(st.columns(2), ("A", "B"), strict=True):
         lines = [word for name, word in printed_lines() if name == group]
-        with column:
+        with column, st.container(key=f"group-{group}"):
             st.markdown(f"**Group {text(group)}**")
             st.markdown("\n".join(f"1. {_line(word, marked)}" for word in lines))
             if marked:
