@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer, chosen_options, question
 from analyses.needs import lack
 from analyses.studies import between
 from analyses.studies.planned import for_reading
@@ -133,15 +133,18 @@ def _limits(run: Run, name: str, result: Answer) -> None:
     """All that an answer says, how often its question finds something in nothing, and what other
     seeds say."""
     verdict = result.verdict
-    st.markdown(text(verdict.why if result.sentence == verdict.short else result.sentence))
-    if record := track_record(name):
-        st.markdown(text(record))
-    _seeds(run, name)
+    said = verdict.why if result.sentence == verdict.short else result.sentence
+    st.markdown(f"{text(said)}\n\n{text(track_record(name))}")
+    _seeds(run, name, not chosen_options(name, result.arguments))
 
 
-def _seeds(run: Run, name: str) -> None:
+def _seeds(run: Run, name: str, usual: bool) -> None:
     """The headline numbers, as means over this run and those beside it that differ from it only in
-    the seed."""
+    the seed.
+
+    Args:
+        usual: the answer that is shown is to the default question, which all seeds can be asked.
+    """
     runs, answers, table, tests = over_siblings(run, name)
     if runs < 2:
         return
@@ -151,7 +154,7 @@ def _seeds(run: Run, name: str) -> None:
         st.caption(
             f"{runs - answers:d} of {runs:d} runs have no answer to compare: it is missing, "
             "out of date, or asked with other options. "
-            f"{code(lab('seeds', run.path, name))} asks them."
+            + (f"{code(lab('seeds', run.path, name))} asks them." if usual else "")
         )
     if answers:
         st.dataframe(wide(table))
