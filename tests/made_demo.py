@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,8 +26,6 @@ ASKED = {
     "anbncn": ("accuracy", "discovery"),
 }
 """What the networks beside the demo's own are asked."""
-STEPS = 400
-"""Steps after which they are exact on twice the window."""
 FEW = {
     "emergence": Emergence(words=40, count=2),
     "interventions": Interventions(words=12, pairs=8, rank=2),
@@ -53,7 +50,6 @@ def make(out: Path, *languages: str) -> None:
         stack.enter_context(patch("analyses.rendering.render", lambda figure, suffix: b""))
         for language in languages:
             config = recipe_or_plain(language, "counting")
-            config = replace(config, steps=min(config.steps, STEPS))
             run = trained(out / run_name(config), config)
             for each in ASKED[language]:
                 answer(run, each, question(each).brief)
