@@ -25,13 +25,20 @@ def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
     """The finished runs that differ from each of two in the seed alone, itself among them.
 
     Raises:
-        UserError: a path is no run, a side has no finished one, or both are of one kind.
+        UserError: a path is no run, a side has fewer than two finished ones, or both are of one
+            kind.
     """
     sides = chosen(Run(first).path)[0], chosen(Run(second).path)[0]
     if len(groups([sides[0][0], sides[1][0]])) < 2:
         raise UserError(
             f"{first.name} and {second.name} differ in the seed alone: compare two configurations"
         )
+    for path, runs in zip((first, second), sides, strict=True):
+        if len(runs) < 2:
+            raise UserError(
+                f"{path.name} is the only seed of its kind: train it with another --seed, and the "
+                "two kinds can be compared"
+            )
     return sides
 
 

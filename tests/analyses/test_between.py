@@ -100,6 +100,10 @@ def test_what_cannot_be_compared_says_why(
         two_kinds(first, first.with_name("seed-0"))
     with pytest.raises(UserError, match="is not a run"):
         two_kinds(first, first.with_name("nothing"))
+    alone = Run.create(first.parents[1] / "alone", tiny_config(steps=1))
+    train(alone, "cpu")
+    with pytest.raises(UserError, match="alone is the only seed of its kind: train it with anoth"):
+        two_kinds(first, alone.path)
     table, legend = between(*two_kinds(first, second), "patching")
     assert table.empty
     assert legend == "5 have no answer: not asked."

@@ -239,7 +239,7 @@ def test_the_looks_of_a_line_are_shown(run: Run, monkeypatch: pytest.MonkeyPatch
     told = dict[str, Any]()
     for key in (0, 1, 2):
         look = rows[rows["key"] == key].nlargest(1, "attention").iloc[0]
-        changed = f"{look['attention']:.0%}, {-look['moved']:+.2f}"
+        changed = f"{look['attention']:.0%}, {round(-look['moved'], 2) + 0.0:+.2f}"
         assert f"{names[key]} {look['part']} ({changed})" in said(page)
     assert "While it reads 2 a, the head that looks most at a symbol" in said(page)
     if abs(strongest["moved"]) > 2 * floor:

@@ -100,7 +100,7 @@ def _by_symbol(looks: pd.DataFrame, names: list[str], moves: bool) -> str:
     best = looks.loc[looks.groupby("key")["attention"].idxmax()].nlargest(4, "attention")
     told = "; ".join(
         f"{names[look.key]} {look.part} ({look.attention:.0%}"
-        + (f", {-look.moved:+.2f})" if moves else ")")
+        + (f", {round(-look.moved, 2) + 0.0:+.2f})" if moves else ")")
         for look in best.itertuples()
     )
     without = ", and how END's logit changes without this look" if moves else ""
