@@ -59,8 +59,9 @@ def test_every_page_opens(page: Page, address: str) -> None:
         expect(drawn.first).to_be_visible()
         assert_short(page)
     page.set_viewport_size({"width": 420, "height": 900})
-    for name in ("try", "explanations", "patching", "interventions"):  # the longest
-        opened(page, f"{address}/{name}?run=dieren-s0")
+    for name in ("try", "explanations", "patching", "interventions", "generate"):  # the longest
+        run = "anbn-counting-s0" if name == "generate" else "dieren-s0"
+        opened(page, f"{address}/{name}?run={run}")
         expect(page.locator("[data-testid=stVegaLiteChart] svg").first).to_be_visible()
         assert_short(page)
     opened(page, address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -52,9 +53,9 @@ def show() -> None:
 
 def _words(run: Run) -> None:
     """The tokens that may follow a beginning, and words that go on from it."""
+    left, right = st.columns(2)
     prompt = _prompt(run)
     choice, seed = _choice(len(run.language.vocabulary.symbols) + 1)
-    left, right = st.columns(2)
     with left:
         st.markdown("**What may come next**, as the model says it and after your changes")
         table = _after(run, prompt, choice)
@@ -73,7 +74,7 @@ def _words(run: Run) -> None:
         st.dataframe(
             rows[["verdict", "word", "symbols", "log_probability"]],
             hide_index=True,
-            height="content",
+            height=300,
             column_config={"log_probability": st.column_config.NumberColumn(format="%.2f")},
         )
         inside = int((made["ended"] & made["in_language"]).sum())
@@ -81,8 +82,7 @@ def _words(run: Run) -> None:
             f"{inside:d} of {len(made):d} are in the language. A word is cut at "
             f"{longest_of(run):d} symbols, the longest of the training."
         )
-    usual = Choice()
-    changes = {name: value for name, value in vars(choice).items() if value != getattr(usual, name)}
+    changes = dict(vars(choice).items() - vars(Choice()).items())
     asked = {"count": COUNT, "seed": seed, "prompt": " ".join(prompt) or None, **changes}
     command = lab("generate", run.path, **asked, step=run.seen_at)
     st.caption(f"The same on a command line: {code(command)}")
@@ -102,13 +102,13 @@ def _prompt(run: Run) -> Word:
 
 def _choice(tokens: int) -> tuple[Choice, int]:
     """The reader's changes to the distribution, and the seed of the drawing."""
-    a, b, c = st.columns(3)
-    temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature", at=a)
-    seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed", at=a)
-    k = controls.slider("Only the likeliest (top-k)", 1, tokens, tokens, key="top_k", at=b)
-    p = controls.slider("Only up to probability (top-p)", 0.05, 1.0, 1.0, 0.05, key="top_p", at=b)
-    frequency = controls.slider("Frequency penalty", -2.0, 5.0, 0.0, 0.1, key="frequency", at=c)
-    presence = controls.slider("Presence penalty", -2.0, 5.0, 0.0, 0.1, key="presence", at=c)
+    row: dict[str, Any] = {"at": st.container(horizontal=True, gap="medium"), "width": 160}
+    temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature", **row)
+    seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed", **row)
+    k = controls.slider("Only the likeliest (top-k)", 1, tokens, tokens, key="top_k", **row)
+    p = controls.slider("Up to probability (top-p)", 0.05, 1.0, 1.0, 0.05, key="top_p", **row)
+    frequency = controls.slider("Frequency penalty", -2.0, 5.0, 0.0, 0.1, key="frequency", **row)
+    presence = controls.slider("Presence penalty", -2.0, 5.0, 0.0, 0.1, key="presence", **row)
     return Choice(temperature, 0 if k == tokens else k, p, frequency, presence), seed
 
 
