@@ -10,7 +10,7 @@ help:
 	@echo "make lab        train four languages and look inside each network"
 	@echo "make dashboard  look at the runs in the browser"
 	@echo "make quick      tests of every room, in a minute or so"
-	@echo "make test       all tests"
+	@echo "make test       all tests; of many like cases one in two"
 	@echo "make torture    kill, fill the disk, feed nonsense: every case, for an hour"
 	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
 	@echo "make docs       the pages as a site, in docs/site"
