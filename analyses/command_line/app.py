@@ -89,6 +89,8 @@ MOVED = {
     "few-labels": "sweep few-labels",
 }
 """Commands of earlier versions that are no question, and the words to write instead."""
+GONE = {"kernels": "docs/kernels.py draws them, for the page of the lectures"}
+"""Commands of earlier versions that are none any more, and what is there instead."""
 
 ABOUT = """: small Transformers on languages whose truth is known, seen from inside.
 
@@ -145,6 +147,8 @@ def _usage() -> Text:
 def _run(name: str, *args: str) -> None:
     """Runs a command with its arguments. Raises UserError for a mistake."""
     if name not in COMMANDS:
+        if name in GONE:
+            raise UserError(f"{name} is no command any more: {GONE[name]}")
         place = MOVED.get(name) or (f"analyse RUN {name}" if name in BUILT_IN else None)
         if place is not None:
             raise UserError(f"{name} is no command of its own any more: write `lab {place}`")

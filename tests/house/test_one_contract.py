@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from analyses.answers import question
-from analyses.command_line.app import COMMANDS, MOVED, main
+from analyses.command_line.app import COMMANDS, GONE, MOVED, main
 from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
 from analyses.command_line.completion import candidates
 from analyses.needs import NEEDS
@@ -35,6 +35,12 @@ def test_a_name_that_is_no_command_says_where_it_went(
     said = capsys.readouterr().err
     assert said.startswith(f"lab: {name} is no command of its own any more: write `lab ")
     assert said.count("\n") == 1
+
+
+def test_what_is_gone_says_what_is_there_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, instead in GONE.items():
+        assert main([name]) == 2
+        assert capsys.readouterr().err == f"lab: {name} is no command any more: {instead}\n"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
