@@ -132,9 +132,9 @@ def below(
 def _limits(run: Run, name: str, result: Answer) -> None:
     """All that an answer says, how often its question finds something in nothing, and what other
     seeds say."""
-    verdict = result.verdict
-    said = verdict.why if result.sentence == verdict.short else result.sentence
-    st.markdown(f"{text(said)}\n\n{text(track_record(name))}")
+    said = result.verdict.why if result.sentence == result.verdict.short else result.sentence
+    st.markdown(text(said))
+    st.markdown(text(track_record(name)))
     _seeds(run, name, not chosen_options(name, result.arguments))
 
 
