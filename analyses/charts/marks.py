@@ -20,8 +20,11 @@ LOW_HIGH: Ends = ("low", "high")
 
 
 def encoded(chart: alt.Chart, **channels: Any) -> alt.Chart:
-    """A chart with these channels. Each is given to altair as its own class: to find the class of a
-    plain name or value takes altair milliseconds, of which a page would wait for hundreds."""
+    """A chart with these channels, each as an object of altair's own class.
+
+    Altair also takes plain names and values. But then it looks for the class itself, which takes
+    milliseconds each time, and a page has hundreds of channels.
+    """
     return chart.encode(**{name: _channel(name, given) for name, given in channels.items()})
 
 

@@ -1,4 +1,4 @@
-"""How many clicks a reader needs, from the first page to what was asked for, in Chromium."""
+"""Clicks that a reader needs, from the first page to what was asked for, in Chromium."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def test_each_command_of_each_page_is_read(
 
 
 def is_kept(asked: Analyse) -> bool:
-    """Whether the answer is kept, so that to ask again takes no time."""
+    """Whether the run keeps the answer. To ask again then takes no time."""
     if asked.name is None or not (asked.run / "run.json").is_file():
         return False
     run = Run(asked.run, asked.how.step)
