@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
@@ -117,6 +118,15 @@ def test_the_chosen_run_has_a_card_with_grades(
     for part in (row["finding"], row["grade"], "What the lenses say"):
         assert part in said(page)
     assert row["why"] in [plainly(each.proto.help) for each in page.markdown]
+
+
+def test_the_best_grade_comes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grades = ["not weighed", "fragile", "no better than its controls", "holds"]
+    rows = pd.DataFrame({"question": "heads", "finding": grades, "grade": grades, "why": "so"})
+    monkeypatch.setattr("dashboard.views.start.story.scorecard", lambda _: rows)
+    page = opened(folder, STEPS[0], monkeypatch)
+    shown = [each.value for each in page.markdown if each.value in grades]
+    assert shown == ["holds", "fragile", "no better than its controls", "not weighed"]
 
 
 def test_a_folder_without_such_a_run_says_how_to_get_one(
