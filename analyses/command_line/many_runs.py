@@ -88,7 +88,7 @@ def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
     if shown(options, pd.concat(rows.assign(analysis=name) for name, (rows, _) in tables.items())):
         return
     for name, (rows, legend) in tables.items():
-        OUT.print(table_of(between.for_reading(rows, options.path.name, other.name), name))
+        OUT.print(table_of(between.for_reading(rows, *map(str, (options.path, other))), name))
         OUT.print(legend)
 
 

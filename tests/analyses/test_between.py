@@ -119,5 +119,9 @@ def test_the_command_gives_the_table(
     rows = json.loads(capsys.readouterr().out)
     table, legend = between(*two_kinds(*kinds), "accuracy")
     assert [row["difference"] for row in rows] == pytest.approx(list(table["difference"]))
+    second = str(kinds[1].with_name("seed-1"))  # as in both folders
     assert main(["seeds", first, "accuracy", "--against", second]) == 0
-    assert " ".join(legend.split()) in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert " ".join(legend.split()) in said
+    assert "layers-1" in said
+    assert "layers-2" in said
