@@ -16,8 +16,9 @@ from analyses.options.words import Explanations
 from analyses.registry import BUILT_IN, registered
 from analyses.scoring import board
 from analyses.studies import few_labels as study
+from analyses.studies.sweeps import run as sweep
 from dashboard import controls, lecture
-from dashboard.drawing import explain_errors, link_to
+from dashboard.drawing import explain_errors, link_to, training_curves
 from dashboard.markup import text
 from dashboard.selection import (
     choose_run,
@@ -73,6 +74,7 @@ class Page:
         about: the question that it is about, in place of ``asks`` and ``requires``.
         requires: the needs that a run must meet.
         instead: or these, in place of those.
+        study: what it shows is a study; this tells whether the folder of runs holds one.
     """
 
     group: str
@@ -88,6 +90,7 @@ class Page:
     about: str = ""
     requires: tuple[Need, ...] = ()
     instead: tuple[Need, ...] = ()
+    study: Callable[[], bool] | None = None
 
     def lacks(self, run: Run) -> str | None:
         """The reason why nothing is to be seen of a run; None where there is something."""
@@ -96,6 +99,8 @@ class Page:
 
     def applies(self, run: Run | None) -> bool:
         """Is there something to be seen, of this run or without one?"""
+        if self.study is not None:
+            return self.study()
         return run is None or self.needs != "model" or not self.lacks(run)
 
     def draw(self) -> None:
@@ -219,7 +224,7 @@ OWN = {
         about="discovery",
     ),
     "emergence": Page(
-        *(NETWORK, "Over time", "timeline", partial(question.show, "emergence")),
+        *(NETWORK, "Over time", "timeline", partial(question.show, "emergence", training_curves)),
         one_step=False,
         then=("probing",),
         about="emergence",
@@ -323,17 +328,20 @@ OWN = {
     "sweeps": Page(
         *(COMPARE, "Sweeps", "grid_view", sweeps.show),
         needs="nothing",
+        study=partial(sweeps.there_is, sweep.NAME),
         asks="What changes with the language, the size, the kind of model, the seed?",
     ),
     "scoreboard": Page(
         *(COMPARE, "Scoreboard", "scoreboard", scoreboard.show),
         needs="nothing",
+        study=partial(sweeps.there_is, board.NAME),
         then=("leaderboard", "circuits"),
         asks=board.QUESTION,
     ),
     "few-labels": Page(
         *(COMPARE, "Few labels", "label", few_labels.show),
         needs="nothing",
+        study=partial(sweeps.there_is, study.NAME),
         asks=study.QUESTION,
     ),
 }

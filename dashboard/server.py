@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import secrets
 import tempfile
 import threading
@@ -22,15 +23,21 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
+from streamlit import file_util
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 TOKEN, OPENED = "STRUCTURE_LAB_TOKEN", "STRUCTURE_LAB_OPENED"
 """Variables of the environment: the token, if one is asked for; the address for a browser."""
 HEALTH = "/_stcore/health"
 """Says that the server runs, and nothing else: it is answered without a token."""
+PAGE = re.compile(r"/[\w-]*")
+"""The address of a page: nothing more than its name."""
+BASE = "<script>window.__streamlit = {BACKEND_BASE_URL: new URL('.', location).href}</script>"
+"""Tells Streamlit's client where its server is. Without it the client tries the address of the page
+first, and the browser reports an error, 404, on every page but the first."""
 
 
 class _OwnPages:
@@ -46,6 +53,9 @@ class _OwnPages:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app, self.token = app, os.environ.get(TOKEN, "")
+        page = Path(file_util.get_static_dir(), "index.html").read_text("utf-8")
+        page = page.replace("<head>", f"<head>{BASE}", 1)
+        self.page = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self.app
@@ -58,6 +68,8 @@ class _OwnPages:
                 answer = _refused(scope, "a page of another origin may not ask this server")
             elif self.token and scope["path"] != HEALTH and not self._has_token(scope, headers):
                 answer = self._with_token(scope)
+            elif scope.get("method") == "GET" and PAGE.fullmatch(scope["path"]):
+                answer = self.page
         await answer(scope, receive, send)
 
     def _has_token(self, scope: Scope, headers: Headers) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.answers import Answer, chosen_options, question
+from analyses.answers import Answer, Answers, chosen_options, question
 from analyses.needs import lack
 from analyses.studies import between
 from analyses.studies.planned import for_reading
@@ -36,11 +36,28 @@ def title_of(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").capitalize()
 
 
-def show(name: str) -> None:
-    """The page of one question: the answer that the run keeps, or a button that has it computed."""
+def show(name: str, before: Callable[[Run], None] | None = None) -> None:
+    """The page of one question: the answer that the run keeps, or a button that has it computed.
+
+    Args:
+        before: draws what is there to be seen before the question is asked.
+    """
     result = kept_or_computed(current_run(), name)
     if result is not None:
         told(name, result)
+    elif before:
+        before(current_run())
+
+
+def related(name: str, run: Run) -> None:
+    """The finding and the picture of another question, where this page's has not been asked."""
+    answers = Answers.of(run, name)
+    kept = answers.current()
+    result = answers.asked(kept[0].record.arguments) if kept else None
+    if result is not None:
+        st.subheader(f"Asked already: {title_of(name).lower()}", divider="gray")
+        judged(result)
+        picture(question(name).chart(result), text(result.sentence))
 
 
 def show_some(names: list[str]) -> None:

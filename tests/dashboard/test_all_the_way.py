@@ -1,7 +1,7 @@
 """A reader goes all the way: the tour, a training, two runs, a broken head, the report, a link.
 
 Once as on a desk in the light, and once as on a telephone in the dark. Wherever the reader comes,
-axe-core finds nothing serious, and nothing leaves the machine.
+axe-core finds nothing serious, nothing leaves the machine, and nothing is missing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DESK, TELEPHONE = ("light", 1400), ("dark", 420)
 @pytest.fixture
 def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
     scheme, width = request.param
-    outside, crashed = list[str](), list[str]()
+    outside, crashed, missing = list[str](), list[str](), list[str]()
     context = browser.new_context(
         color_scheme=scheme,
         viewport={"width": width, "height": 900},
@@ -55,9 +55,10 @@ def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iter
     page = context.new_page()
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
+    page.on("response", lambda r: missing.append(r.url) if r.status >= 400 else None)
     yield page
     context.close()
-    assert (outside, crashed) == ([], [])
+    assert (outside, crashed, missing) == ([], [], [])
 
 
 def settled(page: Page) -> None:

@@ -45,10 +45,10 @@ async def greets(connection: WebSocket) -> None:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    """A server of one page and one WebSocket behind the guard, with the hosts that are kept."""
+    """A server of one file and one WebSocket behind the guard, with the hosts that are kept."""
     monkeypatch.setattr(config, "get_option", {"server.allowedHosts": HOSTS}.__getitem__)
     routes = [
-        Route("/", lambda request: PlainTextResponse("the page")),
+        Route("/a.js", lambda request: PlainTextResponse("the file")),
         WebSocketRoute("/stream", greets),
     ]
     return TestClient(Starlette(routes=routes, middleware=[Middleware(server._OwnPages)]))
@@ -66,9 +66,10 @@ FOREIGN = [
 
 @pytest.mark.parametrize("host", OWN)
 def test_this_machine_is_answered_under_each_of_its_names(client: TestClient, host: str) -> None:
-    assert client.get("/", headers={"host": host}).text == "the page"
-    assert client.get("/", headers={"host": host, "origin": f"http://{host}"}).text == "the page"
+    assert client.get("/", headers={"host": host}).text.count(server.BASE) == 1
     headers = {"host": host, "origin": f"http://{host}"}
+    for sent in ({"host": host}, headers):
+        assert client.get("/a.js", headers=sent).text == "the file"
     with client.websocket_connect("/stream", headers=headers):
         pass
 
@@ -123,7 +124,8 @@ def test_without_the_token_nobody_gets_in(
     cookie = let_in.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax"} <= set(cookie.split("; "))
     pair = cookie.partition(";")[0]
-    assert asked("/", pair).text == "the page"
+    assert server.BASE in asked("/", pair).text
+    assert asked("/a.js", pair).text == "the file"
     with client.websocket_connect("/stream", headers=headers | {"cookie": pair}):
         pass
     forged = headers | {"cookie": pair, "origin": "http://evil.example"}

@@ -17,12 +17,14 @@ from dashboard import controls
 from dashboard.drawing import Parts, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import runs_folder
+from dashboard.views.compare.sweeps import find_studies
 from dashboard.views.question import below
 
 
 def show() -> None:
     """The page."""
-    result = Answers(runs_folder(), board.NAME).latest()
+    folders = find_studies(runs_folder(), board.NAME)
+    result = Answers(folders[0], board.NAME).latest() if folders else None
     if result is None:
         st.info(says("scoreboard: none", folder=runs_folder()))
         return

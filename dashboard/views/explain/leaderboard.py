@@ -32,7 +32,7 @@ from dashboard import controls
 from dashboard.drawing import Parts, picture, says, share
 from dashboard.markup import text
 from dashboard.selection import current_run, has_model, kept_or_computed, runs_folder
-from dashboard.views.question import below, told
+from dashboard.views.question import below, related, told
 from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs
@@ -157,6 +157,7 @@ def _one_model(run: Run) -> None:
     """Every method on many words of this run."""
     result = kept_or_computed(run, "leaderboard")
     if result is None:
+        related("explanations", run)
         return
     means = partial(_means, run, result)
     told("leaderboard", result, means, {"How to read this": _meanings})

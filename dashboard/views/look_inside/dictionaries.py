@@ -23,7 +23,7 @@ from dashboard.background import offer
 from dashboard.drawing import Parts, explain_errors, picture, reading, says
 from dashboard.markup import text
 from dashboard.selection import chosen, current_run, model_of, once
-from dashboard.views.question import told
+from dashboard.views.question import related, told
 from interp.model import SITES, activations, sites_of
 from models.plants.plans import plan_of
 from models.runs.run import Run
@@ -51,6 +51,7 @@ def show() -> None:
     fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
         _offered(run, query, size)
+        related("probing", run)
         return
     result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now

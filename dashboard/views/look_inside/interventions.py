@@ -94,7 +94,7 @@ def _erased_table(result: Answer) -> pd.DataFrame:
 
 def _on_a_word(run: Run, result: Answer | None) -> None:
     """A typed word with one variable changed at one site."""
-    names = run.language.main_variables
+    place, names = st.container(), run.language.main_variables
     columns = st.columns(4)
     main = main_variable(run.language)
     key = f"variable_of_{run.language.name}"
@@ -113,8 +113,10 @@ def _on_a_word(run: Run, result: Answer | None) -> None:
         k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k", at=columns[3])
     word = word_of(run)
     runs = _changed(run, site, variable, change, k, word)
-    st.markdown(_ends(runs, word))
-    picture(said_chart(runs), f"What may follow each prefix, as it is and with {variable} changed.")
+    with place:  # on a narrow screen the choices take half of it
+        st.markdown(_ends(runs, word))
+        words = f"What may follow each prefix, as it is and with {variable} changed."
+        picture(said_chart(runs), words)
     st.caption(says("interventions: on a word"))
 
 
