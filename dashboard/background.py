@@ -43,7 +43,8 @@ class _Job(Generic[T]):
 
     def __init__(self, work: Callable[[Progress], T], lasting: bool) -> None:
         self.share, self.what = 0.0, "starting"
-        self._lasting, self._stop, self._watched = lasting, False, time.monotonic()
+        self._lasting, self._stop = lasting, False
+        self._began = self._watched = time.monotonic()
         self.result: T | None = None
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -64,6 +65,15 @@ class _Job(Generic[T]):
     @property
     def running(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def left(self) -> str:
+        """The time that is left if the rest is as fast; "" while less than 3% is done."""
+        passed = time.monotonic() - self._began
+        if passed < AT_ONCE or self.share < 0.03:
+            return ""
+        left = passed * (1 - self.share) / self.share
+        return f"; about {left:.0f} s left" if left < 100 else f"; about {left / 60:.0f} min left"
 
     def watched(self) -> None:
         """Somebody looks at its page."""
@@ -182,7 +192,7 @@ def _watch(job: _Job[Any]) -> None:
             st.rerun()
         job.watched()
         bar, button = st.columns([5, 1])
-        bar.progress(job.share, text(job.what))
+        bar.progress(job.share, text(job.what + job.left))
         button.button("Stop", on_click=job.stop, key=f"stop {id(job)}")
 
     follow()

@@ -49,15 +49,19 @@ def show(name: str, before: Callable[[Run], None] | None = None) -> None:
         before(current_run())
 
 
-def related(name: str, run: Run) -> None:
-    """The finding and the picture of another question, where this page's has not been asked."""
+def related(name: str, run: Run, draw: Callable[[Answer], ChartType] | None = None) -> None:
+    """The finding and a picture of another question, where the one of this page is not asked yet.
+
+    Args:
+        draw: makes a picture that takes the place of the question's own.
+    """
     answers = Answers.of(run, name)
     kept = answers.current()
     result = answers.asked(kept[0].record.arguments) if kept else None
     if result is not None:
-        st.subheader(f"Asked already: {title_of(name).lower()}", divider="gray")
-        judged(result)
-        picture(question(name).chart(result), text(result.sentence))
+        verdict = result.verdict
+        st.markdown(text(f"{title_of(name)} was asked already ({verdict.grade}): {verdict.short}"))
+        picture((draw or question(name).chart)(result), text(result.sentence))
 
 
 def show_some(names: list[str]) -> None:

@@ -178,12 +178,35 @@ def test_two_tabs_share_one_computation_that_outlives_them(go: Event) -> None:
     other = AppTest.from_string(OFFER).run()  # another tab, or the same page opened again
     for page in (first.run(), other):
         assert [button.label for button in page.button] == ["Stop"]
-        assert [bar.proto.text for bar in page.get("progress")] == ["a quarter"]
+        assert [bar.proto.text.split(";")[0] for bar in page.get("progress")] == ["a quarter"]
         assert [each.value for each in page.markdown] == ["after"]
     assert begun == [1]
     go.set()
     JOBS.wait()
     assert [button.label for button in other.run().button] == ["Ask it now"]
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "left"),
+    [
+        (0.25, 30, "; about 90 s left"),
+        (0.25, 600, "; about 30 min left"),
+        (0.02, 30, ""),
+        (0.25, 1, ""),
+    ],
+)
+def test_the_time_that_is_left_is_told(
+    go: Event, monkeypatch: pytest.MonkeyPatch, share: float, seconds: float, left: str
+) -> None:
+    def work(report: Callable[[int, int, str], None]) -> None:
+        report(int(100 * share), 100, "")
+        go.wait(60)
+
+    job = JOBS.begin(f"{share} in {seconds} s", work)
+    while job.share != share:
+        job.wait(0.01)
+    monkeypatch.setattr("dashboard.background.time.monotonic", lambda: job._began + seconds)
+    assert job.left == left
 
 
 def test_work_is_stopped(go: Event) -> None:

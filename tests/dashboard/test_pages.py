@@ -693,3 +693,22 @@ def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     computed(button.click())
     assert len(page.get("vega_lite_chart")) == before + 1
     assert Answers(own.path, "accuracy").latest() is not None
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [("leaderboard", "explanations"), ("dictionaries", "probing"), ("emergence", None)],
+)
+def test_a_page_whose_question_was_not_asked_shows_what_is_there(
+    own: Run, page: str, shown: str | None
+) -> None:
+    for name in ("leaderboard", "dictionary", "emergence"):
+        shutil.rmtree(own.path / "results" / f"{name}-1", ignore_errors=True)
+    unasked = opened(page)
+    assert unasked.get("vega_lite_chart")
+    if shown is None:
+        return
+    assert f"{shown.capitalize()} was asked already" in said(unasked)
+    (path,) = folders_of(own.path, shown)
+    shutil.rmtree(path)
+    assert not opened(page).get("vega_lite_chart")

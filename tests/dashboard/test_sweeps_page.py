@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 import pytest
+import streamlit as st
 from compared import plainly
 from drawn import read_json
 from parts import part
@@ -28,6 +29,7 @@ from analyses.studies.sweeps import bands, capacity, over_seeds, paired
 from analyses.studies.sweeps.further import Name, columns_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
+from dashboard.pages import OWN
 from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_studies
 from models.runs.files import write_json
 
@@ -295,6 +297,15 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
     found = [path.relative_to(tmp_path).as_posix() for path in find_studies(tmp_path, "sweep")]
     assert found == [".", "a/deep", "b", "one/two/three"]
     assert find_studies(tmp_path / "missing", "sweep") == []
+
+
+def test_a_page_of_studies_is_listed_once_there_is_one(folder: Path) -> None:
+    st.cache_data.clear()  # the pages look again every ten seconds
+    assert not OWN["sweeps"].applies(None)
+    write(folder / "a", table_of())
+    st.cache_data.clear()
+    assert OWN["sweeps"].applies(None)
+    assert not OWN["few-labels"].applies(None)
 
 
 @pytest.mark.slow

@@ -50,6 +50,10 @@ def _growth(result: Answer) -> None:
     """Circuits of every size, and the rankings that they grow by."""
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
     reading("circuits: curves")
+    areas = {name: values["CPR"] for name, values in result.findings["areas"].items()}
+    random = areas.pop("random")
+    if bad := [f"{name} ({area:.2f})" for name, area in areas.items() if area <= random]:
+        st.markdown(says("circuits: like random", names=", ".join(bad), random=f"{random:.2f}"))
     st.dataframe(_scores(result), hide_index=True)
     reading("circuits: scores")
 

@@ -17,6 +17,7 @@ from analyses.claims import told as said
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
 from analyses.questions.inside.dictionary import chart, claims, panels
+from analyses.questions.inside.probing import heatmap
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
@@ -51,7 +52,7 @@ def show() -> None:
     fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
         _offered(run, query, size)
-        related("probing", run)
+        related("probing", run, _readable)
         return
     result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now
@@ -63,6 +64,11 @@ def show() -> None:
         "Latents": partial(_latents, run, result, width),
     }
     told(NAME, result, partial(_scores, result, rows), more)
+
+
+def _readable(probing: Answer) -> ChartType:
+    """Where a linear probe reads the main variable: what single latents are held against."""
+    return heatmap(probing.table, "linear", "words", probing.findings["main"])
 
 
 # -- which dictionaries ---------------------------------------------------------------------------
