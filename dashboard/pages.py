@@ -15,7 +15,6 @@ from analyses.options.parts import Patching
 from analyses.options.words import Explanations
 from analyses.registry import BUILT_IN, registered
 from analyses.scoring import board
-from analyses.studies import few_labels as study
 from analyses.studies.sweeps import run as sweep
 from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to, training_curves
@@ -32,7 +31,7 @@ from dashboard.selection import (
     suggested,
 )
 from dashboard.views import question
-from dashboard.views.compare import few_labels, scoreboard, sweeps
+from dashboard.views.compare import scoreboard, sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard, training_lines
 from dashboard.views.languages import runs, tokens, train, try_it, work
@@ -74,7 +73,7 @@ class Page:
         about: the question that it is about, in place of ``asks`` and ``requires``.
         requires: the needs that a run must meet.
         instead: or these, in place of those.
-        study: what it shows is a study; this tells whether the folder of runs holds one.
+        study: the name of the study that it shows, if it shows one.
     """
 
     group: str
@@ -90,7 +89,7 @@ class Page:
     about: str = ""
     requires: tuple[Need, ...] = ()
     instead: tuple[Need, ...] = ()
-    study: Callable[[], bool] | None = None
+    study: str = ""
 
     def lacks(self, run: Run) -> str | None:
         """The reason why nothing is to be seen of a run; None where there is something."""
@@ -99,8 +98,8 @@ class Page:
 
     def applies(self, run: Run | None) -> bool:
         """Is there something to be seen, of this run or without one?"""
-        if self.study is not None:
-            return self.study()
+        if self.study:
+            return bool(sweeps.find_studies(runs_folder(), self.study))
         return run is None or self.needs != "model" or not self.lacks(run)
 
     def draw(self) -> None:
@@ -328,21 +327,15 @@ OWN = {
     "sweeps": Page(
         *(COMPARE, "Sweeps", "grid_view", sweeps.show),
         needs="nothing",
-        study=partial(sweeps.there_is, sweep.NAME),
+        study=sweep.NAME,
         asks="What changes with the language, the size, the kind of model, the seed?",
     ),
     "scoreboard": Page(
         *(COMPARE, "Scoreboard", "scoreboard", scoreboard.show),
         needs="nothing",
-        study=partial(sweeps.there_is, board.NAME),
+        study=board.NAME,
         then=("leaderboard", "circuits"),
         asks=board.QUESTION,
-    ),
-    "few-labels": Page(
-        *(COMPARE, "Few labels", "label", few_labels.show),
-        needs="nothing",
-        study=partial(sweeps.there_is, study.NAME),
-        asks=study.QUESTION,
     ),
 }
 """The pages of this package by address, door by door. The dashboard opens with the first."""

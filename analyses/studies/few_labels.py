@@ -86,12 +86,6 @@ LEGEND = (
 BY = ["target", "parent", "way", "lines"]
 LOWEST = 0.4
 """The start of the axis of right verdicts: a coin is right on half of them."""
-SHORT = {
-    "right": "right verdicts",
-    "hard": "right verdicts, near misses",
-    "forgotten": "forgotten (nats a token)",
-}
-"""The measures as an axis names them."""
 
 
 @dataclass(frozen=True)
@@ -396,22 +390,19 @@ def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
     return grids
 
 
-def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
-    """A line per way, dashed from an untrained parent; of several targets a panel for each.
+def chart(table: pd.DataFrame) -> ChartType:
+    """Right verdicts, a line per way, dashed from an untrained parent; a panel per target.
 
     Args:
         table: the table of ``analyses.studies.few_labels.over_seeds``.
-        measure: one of its measures.
     """
-    rows = table.dropna(subset=[measure])
+    rows = table.dropna(subset=["right"])
     ways, parents = (list(dict.fromkeys(rows[name])) for name in ("way", "parent"))
-    columns = {measure: "value", f"{measure} low": "low", f"{measure} high": "high"}
+    columns = {"right": "value", "right low": "low", "right high": "high"}
     rows = rows[["target", "parent", "way", "lines", *columns]].rename(columns=columns)
     x = alt.X("lines:Q", title="labelled lines").scale(type="log", nice=False)
-    y = alt.Y("value:Q", title=SHORT[measure])
-    if measure != "forgotten":
-        y = y.scale(domain=[LOWEST, 1], clamp=True).axis(format="%")
-    x = x.axis(values=sorted(set(rows["lines"])))
+    y = alt.Y("value:Q", title="right verdicts").scale(domain=[LOWEST, 1], clamp=True)
+    x, y = x.axis(values=sorted(set(rows["lines"]))), y.axis(format="%")
     tips = ["target", "parent", "way", "lines", *figures("value", "low", "high")]
     color = colours("way", ways, title="what learns", orient="right", symbolOpacity=1)
     dash = alt.StrokeDash("parent:N", title="parent", sort=parents, legend=DASHES)

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 import pytest
-import streamlit as st
 from compared import plainly
 from drawn import read_json
 from parts import part
@@ -300,12 +299,10 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
 
 
 def test_a_page_of_studies_is_listed_once_there_is_one(folder: Path) -> None:
-    st.cache_data.clear()  # the pages look again every ten seconds
     assert not OWN["sweeps"].applies(None)
     write(folder / "a", table_of())
-    st.cache_data.clear()
     assert OWN["sweeps"].applies(None)
-    assert not OWN["few-labels"].applies(None)
+    assert not OWN["scoreboard"].applies(None)
 
 
 @pytest.mark.slow

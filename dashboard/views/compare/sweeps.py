@@ -125,16 +125,6 @@ def find_studies(folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def there_is(name: str) -> bool:
-    """Whether the folder of runs holds a study of this name."""
-    return _there_is(runs_folder(), name)
-
-
-@st.cache_data(ttl=EVERY, show_spinner=False)
-def _there_is(folder: Path, name: str) -> bool:
-    return bool(find_studies(folder, name))
-
-
 def name_of(path: Path) -> str:
     """The sweep's path below the runs folder; for the runs folder itself, its name."""
     below = path.relative_to(runs_folder()).as_posix()
