@@ -129,20 +129,31 @@ class Claim:
     @property
     def number(self) -> str:
         """The value with its interval."""
-        return f"{self._value}{brackets(self.low, self.high, self.form)}"
+        value = "an unknown amount" if self.value is None else f"{self.value:{self._form}}"
+        return f"{value}{brackets(self.low, self.high, self._form)}"
 
     @property
-    def _value(self) -> str:
-        return "an unknown amount" if self.value is None else f"{self.value:{self.form}}"
+    def _form(self) -> str:
+        """The form of numbers, with one more digit where the interval would seem to begin, or to
+        end, at a control that it does not begin or end at."""
+        end = self.high if self.less else self.low
+        for value in self.controls.values():
+            if end is not None and end != value and f"{end:{self.form}}" == f"{value:{self.form}}":
+                return re.sub(r"\d", lambda digits: str(int(digits[0]) + 1), self.form)
+        return self.form
+
+    @property
+    def _told(self) -> str:
+        told = self.finding.replace("{}", self.number)
+        refuted = self.grade == "no better than its controls"
+        return f"Not proven: {_within(told)}" if refuted else told
 
     @property
     def short(self) -> str:
-        """The finding in one short sentence, with its interval where it is not shown."""
+        """The finding in one short sentence, with its interval and the control that refutes it."""
         if self.grade != "no better than its controls":
-            return f"{self.finding.replace('{}', self._value)}."
-        told = self.finding.replace("{}", self.number)
-        control = f"{self.strongest} {self.controls[self.strongest or '']:{self.form}}"
-        return f"Not shown: {_within(told)}; {control}."
+            return f"{self._told}."
+        return f"{self._told}; {self.strongest} {self.controls[self.strongest or '']:{self._form}}."
 
     @property
     def why(self) -> str:
@@ -152,15 +163,12 @@ class Claim:
     @property
     def sentence(self) -> str:
         """All of it."""
-        told = self.finding.replace("{}", self.number)
-        if self.grade == "no better than its controls":
-            told = f"Not shown: {_within(told)}"
-        return f"{told}, {self._evidence}"
+        return f"{self._told}, {self._evidence}"
 
     @property
     def _evidence(self) -> str:
         how = f" ({self.over})" if self.over and self.low is not None else ""
-        beside = ", ".join(f"{k} {value:{self.form}}" for k, value in self.controls.items())
+        beside = ", ".join(f"{k} {value:{self._form}}" for k, value in self.controls.items())
         unit = re.sub(r"s\b", "", self.unit, count=1) if self.n == 1 else self.unit
         parts = [f"on {self.n:,} {unit}{how}{'; ' if beside else ''}{beside}.", *self.doubts]
         reason = self.unweighed

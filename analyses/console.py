@@ -84,10 +84,12 @@ def as_csv(table: pd.DataFrame) -> str:
     return str(cells.rename(columns=harmless).to_csv(index=False))
 
 
-def as_latex(table: pd.DataFrame) -> str:
-    """A table in LaTeX, with the rules of its package booktabs."""
+def as_latex(table: pd.DataFrame, origin: str) -> str:
+    """A table in LaTeX, with the rules of its package booktabs, below a comment on its origin."""
+    table = table.assign(**(table.select_dtypes("float").round(3) + 0.0))  # no -0.000
     shown = table.style.hide(axis="index").format(escape="latex", precision=3, na_rep="")
-    return str(shown.format_index(escape="latex", axis="columns").to_latex(hrules=True))
+    rows = shown.format_index(escape="latex", axis="columns").to_latex(hrules=True)
+    return f"% {' '.join(origin.split())}\n{rows}"
 
 
 def _number(control: Any) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from interp.statistics import brackets, wilson
 
+NOTHING = "nothing to find"
 FILE = Path(__file__).with_name("track_record.csv")
 """One row per question and truth. Columns: question, networks (what is there in them), claimed (of
 how many of them something is claimed), count."""
@@ -23,11 +24,16 @@ def _rows() -> list[dict[str, str]]:
 
 
 def track_record(name: str) -> str:
-    """The record of a question in one sentence; "" of a question that was not on trial."""
-    parts = []
-    for row in _rows():
-        if row["question"] == name:
-            claimed, count = int(row["claimed"]), int(row["count"])
-            share = f"{claimed / count:.0%}{brackets(*wilson(claimed, count), '.0%')}"
-            parts.append(f"of {share} of {count} networks with {row['networks']}")
-    return f"On trial this question claimed something {', '.join(parts)}." if parts else ""
+    """The record of a question in one sentence per kind of networks, those with nothing to find
+    first; "" of a question that was not on trial."""
+    rows = [row for row in _rows() if row["question"] == name]
+    rows.sort(key=lambda row: row["networks"] != NOTHING)
+    told = [
+        f"This question claims something of {int(row['claimed']) / int(row['count']):.0%}"
+        f"{brackets(*wilson(int(row['claimed']), int(row['count'])), '.0%')} of networks with "
+        f"{row['networks']} ({row['claimed']} of {row['count']})."
+        for row in rows
+    ]
+    if rows and not any(int(row["claimed"]) for row in rows):
+        told.append("It claimed nothing at all: so few false claims do not speak for it.")
+    return " ".join(told)

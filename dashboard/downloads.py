@@ -47,19 +47,20 @@ def downloads(
     if controls.is_second():
         return
     with st.container() if opened else st.expander("Numbers, files, code"):
-        _downloads(name, result, draw, of_run)
+        st.dataframe(result.table, hide_index=True)
+        files(name, result, draw, of_run)
 
 
-def _downloads(name: str, result: Answer, draw: Callable[[], ChartType], of_run: bool) -> None:
+def files(name: str, result: Answer, draw: Callable[[], ChartType], of_run: bool) -> None:
+    """The buttons and the code of ``downloads`` alone."""
     run = current_run() if of_run else None
-    st.dataframe(result.table, hide_index=True)
     about = _about(run, name, result)
     origin = "; ".join(f"{key}: {value}" for key, value in about.items())
     asked = "; ".join(f"{key}: {value}" for key, value in about.items() if key in ASKED)
     table = result.table.assign(origin=asked)
-    files: dict[str, tuple[str, Any, str]] = {
+    made: dict[str, tuple[str, Any, str]] = {
         "Table (CSV)": ("csv", as_csv(table).encode(), "text/csv"),
-        "Table (LaTeX)": ("tex", lambda: as_latex(result.table), "text/x-tex"),
+        "Table (LaTeX)": ("tex", lambda: as_latex(result.table, origin), "text/x-tex"),
         "Picture (SVG)": ("svg", lambda: render(draw(), "svg", origin), "image/svg+xml"),
         "Picture (PNG)": ("png", lambda: render(draw(), "png", origin), "image/png"),
         "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
@@ -68,10 +69,10 @@ def _downloads(name: str, result: Answer, draw: Callable[[], ChartType], of_run:
         claims = [asdict(claim) for claim in result.claims]
         content = {**about, "claims": claims, "findings": dict(result.findings)}
         findings = json.dumps(content, ensure_ascii=False, indent=2)
-        files["Findings (JSON)"] = ("json", findings, "application/json")
+        made["Findings (JSON)"] = ("json", findings, "application/json")
     stem = name if run is None else f"{run.name}-{name}-step-{run.step}"
     for column, (label, (suffix, content, mime)) in zip(
-        st.columns(len(files)), files.items(), strict=True
+        st.columns(len(made)), made.items(), strict=True
     ):
         column.download_button(text(label), content, f"{stem}.{suffix}", mime, on_click="ignore")
     if run is not None and name in registered() and result.arguments:
@@ -97,7 +98,7 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
     about: dict[str, Any] = {
         "lab": version("structure-lab"),
         "question": name,
-        "link": urlencode(st.query_params.to_dict()),
+        "link": f"{st.context.url or ''}?{urlencode(st.query_params.to_dict())}",
         "answer": result.sentence,
     }
     if run is None:

@@ -18,6 +18,7 @@ from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
 from analyses.claims import Grade
 from analyses.rendering import Once
+from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.glossary import explained
 from dashboard.markup import code, message, text
@@ -60,7 +61,7 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
 GRADES: dict[Grade, str] = {
     "holds": "Beyond every control, by its interval.",
     "fragile": "Beyond the controls, but not in every way that was tested.",
-    "no better than its controls": "A control comes as far.",
+    "no better than its controls": "A control, or the least that counts, lies in its interval.",
     "not weighed": "There is no interval or no control that could refute it, or the network does "
     "not know its language.",
 }
@@ -70,14 +71,18 @@ HEADLINE = 140
 """Letters of the longest finding that is written large."""
 
 
-def judged(result: Answer) -> None:
-    """The finding of an answer in one sentence, and whether to believe it."""
+def judged(result: Answer, name: str = "") -> None:
+    """The finding of an answer in one sentence, whether to believe it, and how often the question
+    of this name claims something where there is nothing."""
     verdict = result.verdict
     if len(verdict.short) <= HEADLINE:
         st.markdown(f"#### {text(verdict.short)}")
     else:
         st.markdown(text(verdict.short))
-    st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
+        if record := track_record(name):
+            st.caption(text(record.partition(" (")[0]))
 
 
 Parts = dict[str, Callable[[], object]]

@@ -38,8 +38,7 @@ def over_siblings(run: Run, name: str) -> tuple[int, int, pd.DataFrame, pd.DataF
 
 
 def compared_kinds(first: Path, second: Path, name: str) -> tuple[pd.DataFrame, str, int]:
-    """The table and the words of ``between`` for the seeds of two runs, and how many runs these
-    are."""
+    """What ``between`` says of the seeds of two runs."""
     return _compared_kinds(first, second, name, _state_of(first.parent, name))
 
 
@@ -48,8 +47,7 @@ def _compared_kinds(
     first: Path, second: Path, name: str, state: str
 ) -> tuple[pd.DataFrame, str, int]:
     del state
-    sides = two_kinds(first, second)
-    return *between(*sides, name), sum(map(len, sides))
+    return between(*two_kinds(first, second), name)
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the runs ...")

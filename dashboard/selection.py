@@ -307,7 +307,8 @@ def _offered(run: Run, answers: Answers) -> None:
             f"An older version of the lab answered this ({code(older[0].folder)}): ask it anew."
         )
     else:
-        st.info(f"This question has not been asked of {text(run.name)} yet.")
+        asks = question(answers.name).asks
+        st.info(f"{text(run.name)} has not been asked this yet: {text(asks)}")
     name = answers.name
     with explain_errors():
         key = f"{name} of {run.path}, {run.model_hash()}"

@@ -41,11 +41,11 @@ def charts(result: Answer) -> dict[str, ChartType]:
     """A picture for each experiment that there is; one more for states that were put in."""
     table = result.table
     state = (table["split"] == "score") & (table["model"] == "trained")
-    rows = {
-        "erasure": table[(table["experiment"] == "erasure") & (table["model"] == "trained")],
+    rows = {  # in the order of the claims
+        "interchange": table[table["experiment"] == "interchange"],
         "steering": table[(table["experiment"] == "steering") & (table["split"] == "all")],
         "states": table[(table["experiment"] == "steering") & state],
-        "interchange": table[table["experiment"] == "interchange"],
+        "erasure": table[(table["experiment"] == "erasure") & (table["model"] == "trained")],
         "scrubbing": table[table["measure"] == "loss recovered"],
     }
     draw = {

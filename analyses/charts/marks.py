@@ -195,3 +195,9 @@ def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:
 
 def _layered(*layers: alt.Chart) -> alt.LayerChart:
     return alt.LayerChart(layer=layers)
+
+
+def in_a_row(charts: Iterable[ChartType]) -> alt.HConcatChart:
+    """Charts side by side, each with colours of its own, for a file: none of them takes clicks."""
+    still = (chart.properties(params=[]) for chart in charts)
+    return alt.hconcat(*still).resolve_scale(color="independent")

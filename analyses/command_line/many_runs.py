@@ -81,8 +81,8 @@ def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
     for runs in sides if options.ask else ():
         with progress_bar("seeds") as report:
             ask_all(runs, names, options.workers, report, options.scheduler)
-    tables = {name: between.between(*sides, name) for name in names}
-    tables = {name: (rows, legend) for name, (rows, legend) in tables.items() if len(rows)}
+    made = {name: between.between(*sides, name)[:2] for name in names}
+    tables = {name: (rows, legend) for name, (rows, legend) in made.items() if len(rows)}
     if not tables:
         raise UserError(f"nothing to show: {options.path} and {other} have no answers to compare")
     if shown(options, pd.concat(rows.assign(analysis=name) for name, (rows, _) in tables.items())):

@@ -41,6 +41,7 @@ from analyses.needs import lack
 from analyses.options.plants import LEARNED, SETTINGS, Score
 from analyses.registry import usual
 from analyses.scoring.taught import small_config
+from analyses.track_record import NOTHING
 from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.config import TrainConfig
@@ -102,7 +103,6 @@ NULL: dict[str, Callable[[Run], LanguageModel]] = {
 }
 """Networks in which nothing is to be found of a language, each made from one that is right."""
 RIGHT, PLANTED = "right", "planted"
-NOTHING = "nothing to find"
 TRUTH = {RIGHT: "right answers", PLANTED: "known wiring"}
 """The truth about networks of a kind: trained ones that are right, and those of known wiring."""
 

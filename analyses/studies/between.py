@@ -42,7 +42,9 @@ def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
     return sides
 
 
-def between(first: Sequence[Run], second: Sequence[Run], name: str) -> tuple[pd.DataFrame, str]:
+def between(
+    first: Sequence[Run], second: Sequence[Run], name: str
+) -> tuple[pd.DataFrame, str, int]:
     """The numbers of a question that two kinds of runs both have, and their differences.
 
     All answers are to one and the same question, with the same options. Seeds are no pairs: where
@@ -57,19 +59,23 @@ def between(first: Sequence[Run], second: Sequence[Run], name: str) -> tuple[pd.
         One row per number, in the order of ``headline``: of, variable; the mean of each side with
         its interval and its number of seeds (first, first_low, first_high, first_seeds, ...); and
         difference, low, high: first less second (``weighted_sum``), without an interval where a
-        side has none. Empty where a side has no answer. And sentences on what these numbers are
-        and which runs have none.
+        side has none. Empty where a side has no answer. A network that does not know its language
+        is left out. Sentences on what these numbers are and which runs have none. And how many
+        runs have no answer.
     """
     answers, without = comparable([*first, *second], name)
     paths, sides = {run.path for run in first}, (list[Answer](), list[Answer]())
     for answer in answers:
         assert answer.folder is not None, "it is kept"
-        sides[answer.folder.parents[1] not in paths].append(answer)
-    legend, missing = "", len(first) + len(second) - len(answers)
+        if answer.knowledge is None or answer.knowledge.is_shown:
+            sides[answer.folder.parents[1] not in paths].append(answer)
+    missing = len(first) + len(second) - len(answers)
+    ignorant = len(answers) - sum(map(len, sides))
+    legend = f" {ignorant} do not know their language and are left out." * bool(ignorant)
     if missing:
-        legend = f" {missing} have no answer: {'; '.join(sorted(set(without.values())))}."
+        legend += f" {missing} have no answer: {'; '.join(sorted(set(without.values())))}."
     if not all(sides):
-        return pd.DataFrame(), legend.strip()
+        return pd.DataFrame(), legend.strip(), missing
     tables = [
         means(results, name).rename(
             columns={"mean": side} | {end: f"{side}_{end}" for end in ("low", "high", "seeds")}
@@ -81,18 +87,17 @@ def between(first: Sequence[Run], second: Sequence[Run], name: str) -> tuple[pd.
     gaps = [weighted_sum((1, one), (-1, other)) for one, other in zip(*estimates, strict=True)]
     table[["difference", "low", "high"]] = pd.DataFrame(gaps, index=table.index, dtype=float)
     apart, known = ((table["low"] > 0) | (table["high"] < 0)).sum(), table["low"].notna().sum()
-    strangers = sum(a.knowledge is not None and not a.knowledge.is_shown for a in answers)
-    if strangers:
-        legend += f" {strangers} do not know their language: nothing is shown of their inside."
-    return table, (
+    return (
+        table,
         f"Means over {len(sides[0])} and {len(sides[1])} networks and their differences, with 95% "
-        f"intervals. {apart} of {known} leave out 0; where nothing differs, at most one in twenty "
-        f"does.{legend}"
+        f"intervals, each by itself: {apart} of {known} leave out 0, and where nothing differs one "
+        f"in twenty does by chance.{legend}",
+        missing,
     )
 
 
 def for_reading(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """The rows of ``between`` for reading, under the names of both sides."""
+    """The rows of ``between`` for reading, under the names of both sides and how many they are."""
 
     def shown(columns: Sequence[str], sign: str = "") -> list[str]:
         return [
@@ -101,7 +106,7 @@ def for_reading(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
         ]
 
     sides = {
-        name: shown([s + end for end in ENDS])
+        f"mean of {table[f'{s}_seeds'].max()} like {name}": shown([s + end for end in ENDS])
         for s, name in zip(SIDES, (first, second), strict=True)
     }
     gap = {"difference [95%]": shown(["difference", "low", "high"], "+")}

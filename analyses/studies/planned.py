@@ -88,8 +88,7 @@ def for_reading(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         "Mean difference over the networks of so many seeds [95% interval], sign-flip "
         f"test, Holm's correction for the {len(table)} comparisons that the question plans."
     )
-    if seeds < pairs_needed(1, LEVEL):
-        how += " The intervals of so few are Student's, which trust in a normal distribution."
-    if seeds < needed:
-        how += f" {seeds} seeds cannot show anything: it takes {needed}."
+    few = " The intervals of so few are Student's, which trust in a normal distribution."
+    how += few * (seeds < pairs_needed(1, LEVEL))
+    how += f" {seeds} seeds cannot show anything: it takes {needed}." * (seeds < needed)
     return shown, how

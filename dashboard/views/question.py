@@ -19,7 +19,7 @@ from analyses.studies.seeds import ask_all, wide
 from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.background import offer
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, files
 from dashboard.drawing import Parts, explain_errors, judged, picture, reading, tabs
 from dashboard.listing import compared_kinds, over_siblings
 from dashboard.markup import code, message, text
@@ -120,7 +120,7 @@ def told(
         more: what draws each further part, by its name.
         values: the values in the place of the names in braces of how to read it.
     """
-    judged(result)
+    judged(result, name)
     figure = draw() if draw else picture(question(name).chart(result), text(result.sentence))
     parts = dict(more or {})
     parts["Controls and limits"] = partial(_limits, current_run(), name, result)
@@ -195,25 +195,26 @@ def difference(name: str) -> None:
     paths = [runs_folder() / st.session_state[key] for key in ("run", "with")]
     names = [path.name for path in paths]
     try:
-        table, legend, runs = compared_kinds(paths[0], paths[1], name)
+        table, legend, missing = compared_kinds(paths[0], paths[1], name)
     except UserError as error:
         st.caption(message(error))
         return
     with st.expander("The difference over seeds", expanded=True):
-        if len(table) == 0 or table[["first_seeds", "second_seeds"]].max().sum() < runs:
+        if missing:
             offer(
                 f"{name} of {paths}",
-                f"Ask all {runs:d} networks alike",
+                "Ask all networks of both kinds alike",
                 lambda report: ask_all(
                     [r for s in between.two_kinds(*paths) for r in s], [name], 1, report
                 ),
             )
-        st.caption(text(legend))
+        if len(table) or not missing:
+            st.caption(text(legend))
         if len(table):
             ofs = list(dict.fromkeys(table["of"]))
             of = controls.selectbox("Number", ofs, key=f"difference_{name}")
-            picture(
-                between.chart(table, of), f"{of}: {names[0]} less {names[1]}, with 95% intervals."
-            )
+            words = f"{of}: {names[0]} less {names[1]}, with 95% intervals."
+            figure = picture(between.chart(table, of), words)
             st.dataframe(between.for_reading(table, *names), hide_index=True, height=200)
+            files(f"{name}-difference", Answer(table, legend), lambda: figure, of_run=False)
             st.caption(code(lab("seeds", paths[0], name, against=paths[1], csv=True)))

@@ -15,7 +15,6 @@ TYPES = (
     *("previous symbol", "BOS", "same symbol", "first of its block", "induction"),
     *("fixed position", "uniform"),
 )
-EVEN = 0.8  # a head with at least this score of "uniform" gets no other type
 CLEAR = 0.5
 """A head has a type only if it gives such keys so much of its attention where there are some."""
 
@@ -100,28 +99,6 @@ def _fixed_position(
     sees = apart.expand(pattern.shape).gather(-1, key)[..., 0] & (most > 0)[..., None]
     even = 1 / may.sum(dim=-1).clamp(min=1)[:, None]
     return pattern.gather(-1, key)[..., 0], even.expand(sees.shape), sees
-
-
-def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
-    """The type of each head, from the table of ``head_types``.
-
-    Returns:
-        One row per head: layer, head, type ("uniform" if its score of "uniform" is at least
-        ``EVEN``, else the type whose score exceeds that of even attention most, if it is at least
-        ``CLEAR``, else "none"), score (of the nearest type) and share (of all attention; NaN for
-        "uniform"), means over words.
-    """
-    means = table.groupby(["layer", "head", "type"])[["score", "uniform", "share"]].mean()
-    rows = []
-    for (layer, head), scores in means.groupby(["layer", "head"]):
-        types = scores.droplevel(["layer", "head"])
-        named, name = types.drop(index="uniform").dropna(), "uniform"
-        if types.loc["uniform", "score"] < EVEN and len(named):
-            name = (named["score"] - named["uniform"]).idxmax()
-        score, share = types.loc[name, ["score", "share"]].astype(float)
-        clear = name if name == "uniform" or score >= CLEAR else "none"
-        rows.append({"layer": layer, "head": head, "type": clear, "score": score, "share": share})
-    return pd.DataFrame(rows)
 
 
 def type_keys(tokens: Int[Tensor, "word pos"]) -> dict[str, Bool[Tensor, "word query key"]]:

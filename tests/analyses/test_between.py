@@ -50,22 +50,29 @@ def values_of(run: Run) -> pd.Series:
 def test_a_difference_is_that_of_the_means(kinds: tuple[Path, Path]) -> None:
     first, second = two_kinds(*kinds)
     assert (len(first), len(second)) == (3, 2)
-    table, legend = between(first, second, "accuracy")
+    table, legend, missing = between(first, second, "accuracy")
+    assert missing == 0
     sides = [pd.concat(map(values_of, runs), axis=1) for runs in (first, second)]
     for row in table.to_dict("records"):
         one, other = (side.loc[row["of"], row["variable"]].dropna().to_numpy() for side in sides)
         assert row["difference"] == pytest.approx(one.mean() - other.mean())
         assert (row["first_seeds"], row["second_seeds"]) == (len(one), len(other))
-    backward, _ = between(second, first, "accuracy")
+    backward, *_ = between(second, first, "accuracy")
     for end, other_end in (("difference", "difference"), ("low", "high"), ("high", "low")):
         np.testing.assert_allclose(backward[end], -table[other_end])
     assert legend.startswith("Means over 3 and 2 networks and their differences")
 
 
 def test_it_is_read_and_drawn(kinds: tuple[Path, Path]) -> None:
-    table, _ = between(*two_kinds(*kinds), "accuracy")
+    table, *_ = between(*two_kinds(*kinds), "accuracy")
     shown = for_reading(table, "small", "large")
-    assert list(shown) == ["of", "variable", "small", "large", "difference [95%]"]
+    assert list(shown) == [
+        "of",
+        "variable",
+        "mean of 3 like small",
+        "mean of 2 like large",
+        "difference [95%]",
+    ]
     assert len(shown) == len(table)
     assert shown["difference [95%]"].str.match(r"[+-]\d").all()
     of = table["of"].iloc[-1]
@@ -104,8 +111,9 @@ def test_what_cannot_be_compared_says_why(
     train(alone, "cpu")
     with pytest.raises(UserError, match="alone is the only seed of its kind: train it with anoth"):
         two_kinds(first, alone.path)
-    table, legend = between(*two_kinds(first, second), "patching")
+    table, legend, missing = between(*two_kinds(first, second), "patching")
     assert table.empty
+    assert missing == 5
     assert legend == "5 have no answer: not asked."
     assert main(["seeds", str(first), "patching", "--against", str(second), "--no-ask"]) == 2
     assert "have no answers to compare" in capsys.readouterr().err
@@ -117,7 +125,7 @@ def test_the_command_gives_the_table(
     first, second = map(str, kinds)
     assert main(["seeds", first, "accuracy", "--against", second, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    table, legend = between(*two_kinds(*kinds), "accuracy")
+    table, legend, _ = between(*two_kinds(*kinds), "accuracy")
     assert [row["difference"] for row in rows] == pytest.approx(list(table["difference"]))
     second = str(kinds[1].with_name("seed-1"))  # as in both folders
     assert main(["seeds", first, "accuracy", "--against", second]) == 0

@@ -26,7 +26,6 @@ from analyses.questions.parts.circuits import (
 )
 from interp.circuits.circuits import Bench
 from interp.circuits.graph import Edge, Graph
-from interp.circuits.in_words import describe
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
@@ -129,54 +128,6 @@ def test_the_graph_draws_these_edges(answered: tuple[Run, Answer]) -> None:
     assert {row["part"] for row in parts if row["used"]} == ends
     curves = pd.DataFrame(next(iter(curve_chart(answered[1]).to_dict()["datasets"].values())))
     assert set(curves["ranking"]) == {"exact", "EAP", "GIM", "EAP-IG", "conductance", "random"}
-
-
-def test_the_sentences_say_what_the_circuit_says() -> None:
-    edges = [
-        ["embed", "L0H1.v"],
-        ["embed", "L0 mlp"],
-        ["L0H1", "L0 mlp"],
-        ["L0H1", "L1H0.q"],
-        ["L0 mlp", "L1H0.k"],
-        ["L0 mlp", "L1H0.v"],
-        ["embed", "logits"],
-        ["L1H0", "logits"],
-    ]
-    spot = {"first": "L0H1", "second": "L1H0", "direction": "noising"}
-    spot |= {"alone_first": 0.0, "alone_second": 0.02, "together": 0.7}
-    found = {
-        "circuit": {"edges": edges},
-        "knock_outs": [
-            {"sender": "embed", "receiver": "L0H1.v", "model": 0.2},
-            {"sender": "embed", "receiver": "L0 mlp", "model": -0.002},
-        ],
-        "incompleteness": {"largest": 0.25, "sets": 24},
-        "blind_spots": [spot | {"kind": kind} for kind in ("redundancy", "conjunction", "none")],
-        "steps": {"EAP-IG": {"steps": 40, "stability": 0.991}},
-        "looks": {
-            "L0H1": {"how": "looks evenly over the word", "share": None},
-            "L1H0": {"how": "looks at equal symbols", "share": 0.5},
-        },
-    }
-    table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
-    table.loc[table["sender"] == "L1H0", "exact"] = 0.8
-    assert describe(table, found) == [
-        "Single effects do not show that L0H1 and L1H0 are redundant: without either 0% or 2% is "
-        "lost, without both 70%, and that L0H1 and L1H0 are both needed: either restores 0% or 2%, "
-        "both 70% (1 more such pairs).",
-        "The whole model loses less than 1% without 1 of the circuit's edges, knocked out one at a "
-        "time: embed → L0 mlp. Other edges do their work, or it is little.",
-        "Under the same knock-outs the circuit and the whole model differ by up to 25% (24 sets of "
-        "its edges; 0% would be complete).",
-        "L0H1 looks evenly over the word and passes on what embed wrote.",
-        "L0 mlp reads embed and L0H1.",
-        "L1H0 looks at equal symbols (50% of all its attention), passes on what L0 mlp wrote and "
-        "takes its keys from L0 mlp and its queries from L0H1.",
-        "The verdict is read off L1H0 (0.80) and embed (0.10); the brackets give the direct effect "
-        "of each.",
-        "EAP-IG took 40 steps: by half as many, the first edges of the ranking hold at least 99% "
-        "of what the first edges by all steps hold.",
-    ]
 
 
 @pytest.mark.parametrize(

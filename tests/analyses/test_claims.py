@@ -78,11 +78,13 @@ def test_a_claim_in_words() -> None:
     assert CLAIM.sentence == (
         "Probes read it with 0.90 [0.80, 0.95], on 40 words (bootstrap); none 0.50."
     )
-    assert CLAIM.short == "Probes read it with 0.90."
+    assert CLAIM.short == "Probes read it with 0.90 [0.80, 0.95]."
     refuted = replace(CLAIM, controls={"none": 0.5, "shuffled": 0.93}, notes=("See below.",))
-    assert refuted.short == "Not shown: probes read it with 0.90 [0.80, 0.95]; shuffled 0.93."
-    assert refuted.sentence.startswith("Not shown: probes read it with 0.90 [0.80, 0.95], on 40")
+    assert refuted.short == "Not proven: probes read it with 0.90 [0.80, 0.95]; shuffled 0.93."
+    assert refuted.sentence.startswith("Not proven: probes read it with 0.90 [0.80, 0.95], on 40")
     assert refuted.why.endswith("none 0.50, shuffled 0.93. See below.")
+    near = replace(CLAIM, low=0.4962)  # a control that it misses by less than the form shows
+    assert near.short == "Not proven: probes read it with 0.900 [0.496, 0.950]; none 0.500."
     one = replace(CLAIM, finding="L0H1 keeps {}", low=None, high=None, controls={}, form=".0%")
     assert one.sentence == "L0H1 keeps 90%, on 40 words. There is no control."
     assert replace(one, n=1, unit="words outside").sentence.startswith("L0H1 keeps 90%, on 1 word")
@@ -163,7 +165,7 @@ def test_the_engine_asks_what_the_network_knows(trained: Run) -> None:
     assert (again.claims, again.knowledge) == (kept.claims, kept.knowledge)
     about = fresh_answer(trained, question("accuracy"), Accuracy(count=10))
     assert about.knowledge is None
-    assert about.sentence.startswith("Not shown: ")
+    assert about.sentence.startswith("Not proven: ")
 
 
 def test_questions_of_answers_are_those_of_behaviour_rule_and_training() -> None:
@@ -219,4 +221,4 @@ def test_a_difference_of_next_to_nothing_is_no_claim(claim: Callable[[float], Cl
     small, large = claim(0.02), claim(0.3)
     assert (small.low or 0) > 0
     assert (small.grade, large.grade) == ("no better than its controls", "holds")
-    assert small.sentence.startswith("Not shown: ")
+    assert small.sentence.startswith("Not proven: ")

@@ -372,5 +372,5 @@ def test_an_answer_stands_in_the_list_of_all(
     told(capsys, planted.path, *QUICK, "--kinds", "topk", "--width", "3")
     assert main(["show", str(planted.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "dictionary: Not shown: the best latents of topk tell facts" in said
+    assert "dictionary: Not proven: the best latents of topk tell facts" in said
     assert "no better than its controls" in said

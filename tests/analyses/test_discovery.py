@@ -251,7 +251,7 @@ NO = "no better than its controls"
         (
             {"status": "none", "doubt": "chance", "agreement_truth_interval": [0.6, 1.0]},
             NO,
-            "Not shown: the best automaton gives 100.0% [60.0%, 100.0%] of the held-out words",
+            "Not proven: the best automaton gives 100.0% [60.0%, 100.0%] of the held-out words",
         ),
         (
             {"status": "none", "doubt": "counting", "headline": "No reliable rule."},
@@ -261,7 +261,7 @@ NO = "no better than its controls"
         (
             {"status": "none", "doubt": "too long", "agreement_sides": sides((0, 4), (188, 188))},
             NO,
-            "Not shown: the best automaton foretells 50.0% [",
+            "Not proven: the best automaton foretells 50.0% [",
         ),
         (
             {"status": "none", "doubt": "too long", "agreement_sides": sides((0, 4), (188, 188))}

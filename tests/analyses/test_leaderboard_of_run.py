@@ -210,12 +210,12 @@ def board_of(
             "than the same on the untrained network, by +0.10",
         ),
         (board_of([0.9, 0.8] * 6, 0.3, place=0.8), NO, "than position alone, by +0.00 [+0.00"),
-        (board_of([0.9, 0.8] * 6, 0.9), NO, "Not shown: in members LIME (probability) tells"),
+        (board_of([0.9, 0.8] * 6, 0.9), NO, "Not proven: in members LIME (probability) tells"),
         # The words that chose it are not those that judge it.
         (board_of([0.9, 0.3] * 6, 0.3), NO, "by -0.20 [-0.20, -0.20] of AUROC, on 6 different mem"),
         # Twice the same word is one word.
         (board_of([0.9] * 11, 0.3), "not weighed", "on 5 different members"),
-        (board_of([0.9] * 6, 0.9), NO, "Not shown: in members LIME"),  # nor is it ahead of few
+        (board_of([0.9] * 6, 0.9), NO, "Not proven: in members LIME"),  # nor is it ahead of few
     ],
 )
 def test_the_claimed_method_is_chosen_on_half_of_the_words_and_held_against_its_controls(

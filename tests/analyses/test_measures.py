@@ -180,7 +180,7 @@ def test_what_is_compared_over_seeds_of_the_training(run: Run) -> None:
     [
         (9.0, 1.0, 2.0, "holds", "Training lowered the curvature of the loss along random "),
         (1.0, 9.0, 2.0, "holds", "Training raised the curvature of the loss along random "),
-        (9.0, 1.0, 7.0, "no better than its controls", "Not shown: training lowered"),
+        (9.0, 1.0, 7.0, "no better than its controls", "Not proven: training lowered"),
         (9.0, 1.0, np.nan, "not weighed", "Training lowered"),
     ],
 )

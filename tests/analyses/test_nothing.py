@@ -147,7 +147,13 @@ def test_a_record_is_told_beside_the_grade(monkeypatch: pytest.MonkeyPatch) -> N
     ]
     monkeypatch.setattr("analyses.track_record._rows", lambda: rows)
     assert track_record("q") == (
-        "On trial this question claimed something of 3% [1%, 8%] of 100 networks with nothing to "
-        "find, of 50% [35%, 65%] of 40 networks with right answers."
+        "This question claims something of 3% [1%, 8%] of networks with nothing to find (3 of "
+        "100). This question claims something of 50% [35%, 65%] of networks with right answers "
+        "(20 of 40)."
+    )
+    for row in rows:
+        row["claimed"] = 0
+    assert track_record("q").endswith(
+        "It claimed nothing at all: so few false claims do not speak for it."
     )
     assert track_record("another") == ""

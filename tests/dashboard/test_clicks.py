@@ -96,7 +96,7 @@ def test_two_kinds_of_networks_are_compared_over_five_seeds(page: Page, address:
     goes_to(page, "Patching")
     choose(page, "Network", "layers-1-s0")
     choose(page, "Compare with", "layers-2-s0")
-    page.get_by_role("button", name="Ask all 10 networks alike").click()
+    page.get_by_role("button", name="Ask all networks of both kinds alike").click()
     expect(page.get_by_text("Means over 5 and 5 networks and their differences")).to_be_visible()
     drawn = page.get_by_label("layers-1-s0 less layers-2-s0, with 95% intervals.")
     expect(drawn.first).to_be_visible()

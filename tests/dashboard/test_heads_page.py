@@ -239,21 +239,21 @@ def test_the_looks_of_a_line_are_shown(run: Run, monkeypatch: pytest.MonkeyPatch
     told = dict[str, Any]()
     for key in (0, 1, 2):
         look = rows[rows["key"] == key].nlargest(1, "attention").iloc[0]
-        changed = f"{look['attention']:.0%}, {round(-look['moved'], 2) + 0.0:+.2f}"
+        changed = f"{look['attention']:.0%}, {round(look['moved'], 2) + 0.0:+.2f}"
         assert f"{names[key]} {look['part']} ({changed})" in said(page)
     assert "While it reads 2 a, the head that looks most at a symbol" in said(page)
     if abs(strongest["moved"]) > 2 * floor:
         told["Most hangs on the look of {0} from {2} at {1} ({3}): {4}"] = strongest
     else:  # as here, after a few steps
-        assert "No look on this line changes END's logit by much more than" in said(page)
+        assert "No look on this line adds much more to END's logit" in said(page)
         assert "Most hangs on" not in said(page)
     for words, look in told.items():
         key, query = (names[look[side]] for side in ("key", "query"))
-        change = f"{abs(look['moved']):.2f} {'lower' if look['moved'] > 0 else 'higher'}"
-        lost = f"without it END's logit, above 0 in the language, would be {change}."
+        lost = f"it adds {look['moved']:+.2f} to END's logit, which is above 0 in the language."
         share = f"{look['attention']:.0%} of its attention"
         assert words.format(look["part"], key, query, share, lost) in said(page)
-    assert f"changes it by more than {floor:.2f}." in said(page)
+    assert f"adds or takes away more than {floor:.2f}." in said(page)
+    assert ("Heads of the last layer cannot matter here" in said(page)) == run.config.model.causal
     for title, value in (("Where it looks", "attention"), ("What hangs on it", "moved")):
         every, lines, names = drawn(page, title)
         assert every[value].tolist() == pytest.approx(rows[value].tolist())

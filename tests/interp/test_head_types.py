@@ -13,7 +13,7 @@ from test_transformer_lens import boot_native
 from interp.causal.metrics import logit_at
 from interp.heads.attention import patterns
 from interp.heads.attention_and_effect import attention_and_effect
-from interp.heads.types import TYPES, clearest_types, head_types, type_keys
+from interp.heads.types import TYPES, head_types, type_keys
 from interp.model import activations
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
@@ -177,18 +177,24 @@ def test_where_a_head_looks_runs_on_a_bridge(small_model: object) -> None:
     assert theirs.to_numpy() == pytest.approx(ours.to_numpy(), abs=1e-5)
 
 
-def test_the_clearest_type_exceeds_even_attention_most() -> None:
+def means_of(head: Drawn, tokens: torch.Tensor, mask: torch.Tensor) -> pd.DataFrame:
+    """Score, uniform and share of each type, means over words."""
+    table = head_types(head, tokens, mask)
+    return table.groupby("type")[["score", "uniform", "share"]].mean()
+
+
+def test_a_head_has_the_score_of_the_keys_that_it_looks_at() -> None:
     tokens, mask = spelled(["abbab"])
     keys = type_keys(tokens)["previous symbol"][0].tril().float()
     keys[keys.sum(-1) == 0] = torch.eye(6)[keys.sum(-1) == 0]
-    (row,) = clearest_types(head_types(Drawn(keys), tokens, mask)).to_dict("records")
-    one = pytest.approx(1.0)  # the first symbol has none before it: it looks at itself
-    share = pytest.approx(4 / 5)
-    assert row == {"layer": 0, "head": 0, "type": "previous symbol", "score": one, "share": share}
+    means = means_of(Drawn(keys), tokens, mask)
+    beyond = means["score"] - means["uniform"]
+    assert beyond.drop(index="uniform").idxmax() == "previous symbol"
+    # The first symbol has none before it: it looks at itself.
+    assert means.loc["previous symbol", "score"] == pytest.approx(1.0)
+    assert means.loc["previous symbol", "share"] == pytest.approx(4 / 5)
     even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
-    (row,) = clearest_types(head_types(Drawn(even), tokens, mask)).to_dict("records")
-    assert row["type"] == "uniform"
-    assert row["score"] == pytest.approx(1.0)
+    assert means_of(Drawn(even), tokens, mask).loc["uniform", "score"] == pytest.approx(1.0)
 
 
 def looking(at: int, weight: float, size: int = 6) -> Drawn:
@@ -203,16 +209,16 @@ def looking(at: int, weight: float, size: int = 6) -> Drawn:
 def test_a_head_that_looks_at_one_position_has_that_type(at: int) -> None:
     """It was told as one that looks at the first of the block, or as an induction head."""
     tokens, mask = spelled(["abbab", "aabba", "babab", "bbaab"])
-    (row,) = clearest_types(head_types(looking(at, 1.0), tokens, mask)).to_dict("records")
-    assert row["type"] == "fixed position"
-    assert row["score"] == pytest.approx(1.0)
-    assert row["share"] == pytest.approx((5 - at) / 5)
+    means = means_of(looking(at, 1.0), tokens, mask)
+    beyond = means["score"] - means["uniform"]
+    assert beyond.drop(index="uniform").idxmax() == "fixed position"
+    assert means.loc["fixed position", "score"] == pytest.approx(1.0)
+    assert means.loc["fixed position", "share"] == pytest.approx((5 - at) / 5)
 
 
-def test_a_head_that_looks_at_nothing_much_has_no_type() -> None:
+def test_a_score_is_the_weight_of_the_look() -> None:
     tokens, mask = spelled(["abbab", "aabba", "babab", "bbaab"])
-    (row,) = clearest_types(head_types(looking(2, 0.4), tokens, mask)).to_dict("records")
-    assert row["type"] == "none"
-    assert row["score"] == pytest.approx(0.4)
+    means = means_of(looking(2, 0.4), tokens, mask)
+    assert means.loc["fixed position", "score"] == pytest.approx(0.4)
     of_one_word = head_types(looking(2, 1.0), tokens[:1], mask[:1]).set_index("type")
     assert of_one_word.loc["fixed position", ["score", "uniform", "share"]].isna().all()

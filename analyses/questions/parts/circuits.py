@@ -33,11 +33,9 @@ from interp.circuits.circuits import Bench, Quality, areas, connected, curve, sm
 from interp.circuits.controls import random_circuits, random_scores
 from interp.circuits.effects import BOTH, DIRECTED, DIRECTIONS, METHODS, edge_effects
 from interp.circuits.graph import Edge
-from interp.circuits.in_words import describe, free
 from interp.circuits.joint import blind_spots, pair_effects
 from interp.circuits.needs import incompleteness, knock_outs
 from interp.circuits.scores import agreement, by_edge, edge_scores, ranking_name
-from interp.heads.types import clearest_types, head_types
 from models.errors import UserError
 from models.languages import END_ID, Word
 from models.runs.run import Run
@@ -45,20 +43,12 @@ from models.transformer.model import HookedTransformer
 
 RANDOM_DRAWS, RANDOM_RANKINGS = 16, 4
 DRAWS = 8  # of counterfactuals of a word, at the most
-LOOKS = {
-    "previous symbol": "looks at the symbol before",
-    "BOS": "looks at the beginning",
-    "same symbol": "looks at equal symbols",
-    "first of its block": "looks at the first of the block",
-    "induction": "looks at what followed its symbol earlier",
-    "fixed position": "looks at one fixed position",
-    "uniform": "looks evenly over the word",
-    "none": "looks at nothing that a type of head looks at",
-}
 EDGE = ["model", "direction", "sender", "receiver"]
 COLUMNS = [*EDGE, "exact", "low", "high", *METHODS[1:], "circuit"]
 KEEPS = 0.9
 """A circuit that is not sure to keep so much of the difference is a doubtful one."""
+FREE = 0.01
+"""An edge that costs a smaller share of the difference counts as costing nothing."""
 LONGEST = 40
 """The most symbols of a word: every circuit that is tried is run on all words."""
 
@@ -79,8 +69,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     "incompleteness" (the largest gap after Wang et al., over how many sets), "blind_spots" (pairs
     of parts with redundancy, conjunction or cancelling), "steps" (of integration, with the
     stability reached), "agreement" (of the approximations with the exact effects), "areas" (CPR,
-    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness),
-    "parts" (sentences on each part).
+    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness).
 
     Raises:
         UserError: a model without heads or with another norm, a language without counterfactuals.
@@ -121,12 +110,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             findings |= _curves(held_out, scores, circuit)
             findings["agreement"] = agreement(table).to_dict("records")
             findings["steps"] = _steps(table)
-            findings["looks"] = _looks(viewed, clean)
     progress(4, 4, "circuits")
     table = pd.concat(tables, ignore_index=True)
     findings["circuit"], findings["scores"] = findings.pop("trained"), name_of_scores
-    shown = table[(table["model"] == "trained") & (table["direction"] == options.direction)]
-    findings["parts"] = describe(shown, findings)
     return Answer(table[COLUMNS], findings=plain(findings))
 
 
@@ -242,18 +228,6 @@ def _steps(table: pd.DataFrame) -> dict[str, dict[str, float]]:
     return rows[["steps", "stability"]].first().to_dict("index")
 
 
-def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
-    """The target of each head's look, in words, and how much of all its attention goes there."""
-    types = clearest_types(head_types(model, words.tokens, words.mask))
-    return {
-        f"L{row.layer}H{row.head}": {
-            "how": LOOKS[row.type],
-            "share": None if row.type == "uniform" else row.share,
-        }
-        for row in types.itertuples()
-    }
-
-
 def ranking(table: pd.DataFrame, direction: str) -> list[list[str]]:
     """The trained model's edges, the largest exact effect in a direction first."""
     rows = table[(table["model"] == "trained") & (table["direction"] == direction)]
@@ -274,7 +248,8 @@ def _headline(result: Answer) -> pd.DataFrame:
         rows += [
             (name, part, circuit[part]) for part in ("faithfulness", "completeness", "restored")
         ]
-    rows.append(("trained", "edges that cost the whole model nothing", len(free(findings))))
+    free = sum(abs(edge["model"]) < FREE for edge in findings["knock_outs"])
+    rows.append(("trained", "edges that cost the whole model nothing", free))
     rows.append(("trained", "incompleteness", findings["incompleteness"]["largest"]))
     rows.append(("random", "faithfulness", findings["random"]))
     rows += [

@@ -220,8 +220,9 @@ def _claims(answer: Answer) -> list[Claim]:
     alike = rows[there & (rows["component"] == top["component"])].drop(top.name)
     return [
         Claim(
-            f"Patching {facts['top_site']}{place} carries {{}} of the difference between this word "
-            "and others",
+            f"{'Of all heads, patching' if top['component'] == 'z' else 'Patching'} "
+            f"{facts['top_site']}{place} carries {{}} of the difference between this word and "
+            "others",
             sign * top["judged"],
             low,
             high,

@@ -216,7 +216,7 @@ RANKS = {
 }
 """The measures against a truth that is no SHAP value, the first that a word has; in words."""
 CONTROLS = {
-    "chance": "random values",
+    "chance": "random values on average",
     "position": "position alone",
     UNTRAINED: "the same on the untrained network",
 }
@@ -327,7 +327,7 @@ CELL: Mapping[str, Any] = {"height": alt.Step(22), "view": alt.ViewBackground(st
 
 def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     """The rationale, and a strip per method, coloured by the share of its largest value. Beside a
-    strip stands how far it agrees with the truth: 0 is chance, or unrelated.
+    strip stands how far it agrees with the truth: white is chance, or unrelated.
 
     Args:
         scale: the scale of the verdict, for the methods that have both.
@@ -342,7 +342,7 @@ def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
         alt.X("measure:N", sort=list(SHOWN), title=None, axis=TOP),
         _methods(rows).axis(None),
         ["method", "measure", *figures("value")],
-        _shade("above", "agreement, 0 is chance", "purplegreen"),
+        _shade("above", "agreement: white is chance", "purplegreen"),
         alt.Text("value:Q", format=".2f"),
         white_where("abs(datum.above) > 0.7"),
     ).properties(width=alt.Step(44), **CELL)

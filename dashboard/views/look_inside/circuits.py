@@ -15,7 +15,6 @@ from analyses.questions.parts.circuits import ranking
 from analyses.scoring import planted
 from dashboard import controls
 from dashboard.drawing import Parts, picture, reading, says
-from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, of_model
 from dashboard.views.line import word_of
 from dashboard.views.question import told
@@ -33,9 +32,6 @@ def show() -> None:
     if result is None:
         return
     more: Parts = {"On this line": partial(_on_a_word, run, result)}
-    if result.verdict.grade in ("holds", "fragile"):
-        parts = "\n".join(f"- {text(line)}" for line in result.findings["parts"])
-        more["What it does"] = partial(st.markdown, parts)
     if (run.path / PLAN).exists():
         more["Beside the plan"] = partial(_beside_the_plan, run, result)
     more |= {
@@ -76,7 +72,7 @@ def _what_single_effects_hide(result: Answer) -> None:
     """Edges that cost nothing alone, and pairs of parts that do the same or need each other."""
     spots = pd.DataFrame(result.findings["blind_spots"])
     if spots.empty:
-        st.markdown("No pair of parts is redundant, needs its partner or cancels it.")
+        st.markdown("No pair of parts is shown to be redundant, or to need or cancel its partner.")
     else:
         names = ["kind", "direction", "first", "second"]
         values = ["alone_first", "alone_second", "together"]

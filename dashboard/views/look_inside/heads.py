@@ -10,6 +10,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.heads import chart, grid
+from analyses.charts.marks import in_a_row
 from analyses.questions.parts import head as one_head
 from dashboard import controls
 from dashboard.drawing import Parts, chooses, explain_errors, link_to, picture, reading, says
@@ -91,11 +92,13 @@ def _glance(run: Run, result: Answer, chosen: dict[str, str]) -> ChartType:
             measure += ", " + controls.segments(VARIANTS[kind], kinds[kind], key)
     with place, st.container(horizontal=True, gap="medium"):
         words = f"{measure} of every head: layers down, heads across. The model is"
-        figure = grid(table, measure, "trained", part)
-        picture(figure, f"{words} trained.", **chooses(head_key(run), "part", f"grid_{part}"))
-        picture(grid(table, measure, "untrained", part), f"{words} untrained.")
-    st.caption(f"{says(f'heads: {kind}')} Click a head to look inside.")
-    return chart(result)
+        before, after = (grid(table, measure, name, part) for name in ("untrained", "trained"))
+        picture(after, f"{words} trained.", **chooses(head_key(run), "part", f"grid_{part}"))
+        picture(before, f"{words} untrained.")
+    st.caption(
+        f"{says(f'heads: {kind}')} In the frame is {text(part)}. Click another to look inside it."
+    )
+    return in_a_row([after, before]).properties(title=measure)
 
 
 VARIANTS = {

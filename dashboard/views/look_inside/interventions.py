@@ -51,7 +51,6 @@ def show() -> None:
     more: Parts = {TITLES[name]: partial(_experiment, result, name) for name in others}
     more |= {
         "On this line": partial(_on_a_word, run, result),
-        "Where it hurts most": partial(_most_harm, result),
     }
     told("interventions", result, partial(_experiment, result, first), more)
 
@@ -60,36 +59,12 @@ def _experiment(result: Answer, name: str) -> ChartType:
     """One way to change a variable, and what comes of it."""
     st.markdown(f"**{text(TITLES[name])}**")
     figure = picture(charts(result)[name], f"{TITLES[name]}: {result.sentence}")
-    if name != "erasure":
+    if name == "erasure":
+        for line in result.findings["refused"]:  # the changes that this run cannot be asked
+            st.info(text(line))
+    else:
         reading(f"interventions: {name}")
     return figure
-
-
-def _most_harm(result: Answer) -> None:
-    """The sites where erasing hurts most, and the changes that this run cannot be asked."""
-    st.dataframe(_erased_table(result), hide_index=True)
-    st.caption(says("interventions: erased"))
-    for line in result.findings["refused"]:
-        st.info(text(line))
-
-
-def _erased_table(result: Answer) -> pd.DataFrame:
-    """One row per variable: the site where erasing it hurts most, and what a probe reads there."""
-    return pd.DataFrame(
-        [
-            {
-                "variable": name,
-                "site": effect["site"],
-                "words right": f"{effect['none']:.0%}",
-                "erased": f"{effect['LEACE']:.0%}",
-                "random directions": f"{effect['random directions']:.0%}",
-                "random readout": f"{effect['random readout']:.0%}",
-                "probe": f"{effect['probe']:.2f}",
-                "probe, erased": f"{effect['probe_erased']:.2f}",
-            }
-            for name, effect in result.findings["erasure"].items()
-        ]
-    )
 
 
 def _on_a_word(run: Run, result: Answer | None) -> None:
