@@ -87,13 +87,12 @@ def between(
     gaps = [weighted_sum((1, one), (-1, other)) for one, other in zip(*estimates, strict=True)]
     table[["difference", "low", "high"]] = pd.DataFrame(gaps, index=table.index, dtype=float)
     apart, known = ((table["low"] > 0) | (table["high"] < 0)).sum(), table["low"].notna().sum()
-    return (
-        table,
+    words = (
         f"Means over {len(sides[0])} and {len(sides[1])} networks and their differences, with 95% "
         f"intervals, each by itself: {apart} of {known} leave out 0, and where nothing differs one "
-        f"in twenty does by chance.{legend}",
-        missing,
+        f"in twenty does by chance.{legend}"
     )
+    return table, words, missing
 
 
 def for_reading(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
