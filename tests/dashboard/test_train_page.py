@@ -226,7 +226,7 @@ def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(
 def test_a_taken_name_is_not_begun(folder: Path, started: list[Process]) -> None:
     interrupted(folder)
     page = opened()
-    assert "There is a run named anbn-s0 already" in said(page)
+    assert "anbn-s0 is here already: another seed" in said(page)
     assert next(each for each in page.button if each.label == "Train").disabled
 
 

@@ -52,7 +52,7 @@ def show() -> None:
         views |= {f"{run.name} alone": partial(_one_model, run)}
     if views:
         views[controls.segments("Over", list(views), "leaderboard_over")]()
-    if many is None:
+    else:
         st.caption(says("leaderboard: none", folder=runs_folder()))
 
 

@@ -90,7 +90,8 @@ def _ask() -> None:
     taken = [path for command in every if (path := _path_of(command)).exists()]
     if taken:
         names = [path.name for path in taken]
-        st.info(f"There is a run named {text(', '.join(names))} already: choose another seed.")
+        there = f"{text(', '.join(names))} is here already"
+        st.caption(f"{there}: another seed trains another network of this kind.")
     if st.button("Train", type="primary", disabled=bool(taken)):
         for command in every:
             processes.begin(_path_of(command), ["train", *command], _log_of(_path_of(command)))
