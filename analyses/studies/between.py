@@ -108,19 +108,17 @@ def for_reading(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
         f"mean of {table[f'{s}_seeds'].max()} like {name}": shown([s + end for end in ENDS])
         for s, name in zip(SIDES, (first, second), strict=True)
     }
-    gap = {"difference [95%]": shown(["difference", "low", "high"], "+")}
-    return pd.DataFrame({"of": table["of"], "variable": table["variable"]} | sides | gap)
+    sides["difference [95%]"] = shown(["difference", "low", "high"], "+")
+    return table[["of", "variable"]].assign(**sides)
 
 
 def chart(table: pd.DataFrame, of: str) -> ChartType:
     """The differences of one number, a point per variable with its interval, beside 0."""
-    rows = table[table["of"] == of]
     points = marks.points(
-        rows,
+        table[table["of"] == of],
         alt.X("difference:Q", title="first less second"),
         alt.Y("variable:N", title=None, sort=None),
         ["variable", *figures(*SIDES, "difference", "low", "high")],
         alt.value(TRAINED),
     )
-    zero = alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=QUIET).encode(x="x:Q")
-    return zero + points
+    return alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=QUIET).encode(x="x:Q") + points

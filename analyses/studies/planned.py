@@ -85,10 +85,10 @@ def for_reading(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     )
     seeds, needed = int(table["pairs"].max()), pairs_needed(len(table), LEVEL)
     how = (
-        "Mean difference over the networks of so many seeds [95% interval], sign-flip "
-        f"test, Holm's correction for the {len(table)} comparisons that the question plans."
+        "Mean difference over the networks of so many seeds [95% interval; of fewer than six it is "
+        "Student's, which trusts in a normal distribution], sign-flip test, Holm's correction for "
+        f"the {len(table)} comparisons that the question plans."
     )
-    few = " The intervals of so few are Student's, which trust in a normal distribution."
-    how += few * (seeds < pairs_needed(1, LEVEL))
-    how += f" {seeds} seeds cannot show anything: it takes {needed}." * (seeds < needed)
+    if seeds < needed:
+        how += f" {seeds} seeds cannot show anything: it takes {needed}."
     return shown, how

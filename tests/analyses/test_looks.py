@@ -144,6 +144,25 @@ def test_the_head_that_is_compared_over_seeds_is_that_of_the_sentence(table: pd.
         assert compared["effect of all heads", model] == rows.loc[(model, ALL), "effect"]
 
 
+@pytest.mark.parametrize(
+    ("low", "before", "holds"),
+    [
+        (0.0011, 0.0, True),
+        (0.0009, 0.0, False),  # beyond 0, but not by what counts
+        (0.0011, 0.0012, False),  # an untrained head does as much
+    ],
+)
+def test_what_a_look_moves_must_be_more_than_what_counts(
+    table: pd.DataFrame, low: float, before: float, holds: bool
+) -> None:
+    made = table.copy()
+    heads = made["head"] != ALL
+    made.loc[heads, ["beyond", "beyond_low", "beyond_high"]] = [0.002, low, 0.004]
+    made.loc[heads & (made["model"] == "untrained"), "beyond"] = before
+    _, moved = QUESTION.claims(Answer(made))
+    assert moved.grade == ("holds" if holds else "no better than its controls")
+
+
 def test_adjectives_decide_nothing_and_nouns_do(run: Run) -> None:
     assert _decides(run, _places_of(run, options(NOUNS, ADJECTIVES))) == 0.0
     # Which verb may follow "ziet" is said by the noun of the clause around it.

@@ -29,7 +29,7 @@ from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
 from interp.circuits.graph import Graph
 from interp.model import HookedModel, activations, is_readable
-from interp.statistics import bootstrap_mean, wilson
+from interp.statistics import bootstrap_mean, unless_agreed, weighted_sum, wilson
 from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.languages import Sample, Word, Words
@@ -200,7 +200,7 @@ def _right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataF
         ("members", "others"), right (a share), low, high (Wilson's 95% interval), count (different
         words); and, equal for both kinds, lost (the share of all verdicts that are right as it is
         and not without the parts, minus the reverse, each kind counting half), lost_low, lost_high
-        (its 95% bootstrap interval over words).
+        (its 95% interval, of bootstraps over the words of each kind).
     """
     sample = _different(sample_window(run, TESTED, seed=1))
     reference = _reference(run)
@@ -209,20 +209,25 @@ def _right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataF
     sets += [(RANDOM, parts) for parts in _random_sets(there, removal.away)]
     kinds = {"members": sample.labels, "others": ~sample.labels}
     kinds = {words: which for words, which in kinds.items() if which.any()}
-    weight = sum(which / which.mean() for which in kinds.values()) / len(kinds)
     rows, whole = [], np.empty(0)
     for of, parts in sets:
         logits = Removal(parts, removal.method).logits(model, sample.words, reference)
         right = verdicts(model, logits, sample.words) == sample.labels
         whole = right.astype(float) if of == AS_IT_IS else whole
-        lost = map(float, bootstrap_mean((whole - right) * weight))
-        of_set = dict(zip(("lost", "lost_low", "lost_high"), lost, strict=True))
+        halves = [(1 / len(kinds), _mean((whole - right)[which])) for which in kinds.values()]
+        of_set = dict(zip(("lost", "lost_low", "lost_high"), weighted_sum(*halves), strict=True))
         for words, which in kinds.items():
             count, hits = int(which.sum()), int(right[which].sum())
             low, high = wilson(hits, count)
             row = {"of": of, "parts": " + ".join(parts), "words": words, "right": hits / count}
             rows.append(row | {"low": low, "high": high, "count": count} | of_set)
     return pd.DataFrame(rows)
+
+
+def _mean(lost: np.ndarray) -> tuple[float, float, float]:
+    """The mean over words of one kind, with its 95% interval."""
+    mean, low, high = map(float, bootstrap_mean(lost))
+    return mean, *unless_agreed(mean, low, high, len(lost))
 
 
 def _balanced(table: pd.DataFrame) -> pd.DataFrame:

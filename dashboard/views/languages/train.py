@@ -90,8 +90,7 @@ def _ask() -> None:
     taken = [path for command in every if (path := _path_of(command)).exists()]
     if taken:
         names = [path.name for path in taken]
-        there = f"{text(', '.join(names))} is here already"
-        st.caption(f"{there}: another seed trains another network of this kind.")
+        st.caption(f"{text(', '.join(names))} is here already: another seed trains another.")
     if st.button("Train", type="primary", disabled=bool(taken)):
         for command in every:
             processes.begin(_path_of(command), ["train", *command], _log_of(_path_of(command)))
