@@ -55,7 +55,7 @@ st.html(
 [data-testid=stVegaLiteChart] svg.marks {max-width: 100%; height: auto}
 @media (max-width: 640px) {
     .st-key-bar > div {max-width: calc(50% - 0.5rem)}
-    .st-key-facts {display: none}
+    .st-key-facts, [class*=st-key-wide] {display: none}
     [class*=st-key-group] li {font-size: 0.78rem; margin-left: 0.8rem}
     h1 {font-size: 1.75rem !important; padding: 0 !important}
     [data-testid=stVerticalBlock] {gap: 0.6rem}

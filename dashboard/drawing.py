@@ -81,8 +81,9 @@ def judged(result: Answer, name: str = "") -> None:
         st.markdown(text(verdict.short))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(text(verdict.grade), color=COLOURS[verdict.grade], help=GRADES[verdict.grade])
-        if record := track_record(name):
-            st.caption(text(record.partition(" (")[0]))
+        if record := track_record(name):  # on a narrow screen it is in a part below alone
+            wide = st.container(key=f"wide_{controls.is_second():d}")
+            wide.caption(text(record.partition(" (")[0]))
 
 
 Parts = dict[str, Callable[[], object]]

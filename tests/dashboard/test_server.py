@@ -132,14 +132,19 @@ def test_without_the_token_nobody_gets_in(
     assert client.get("/", headers=forged).status_code == 403
 
 
+def free_port() -> int:
+    """A port that nobody listens on; the usual one may show somebody a dashboard."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_printed_address_opens_the_pages_of_a_folder_without_runs(
     tmp_path: Path, browser: Browser
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(tmp_path)]
     with subprocess.Popen(
         [*command, "--headless", "--port", port], stdout=subprocess.PIPE, text=True
@@ -177,7 +182,7 @@ def test_a_token_is_the_server_s_alone(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(show.os, "execve", lambda program, command, env: given.append(env[TOKEN]))
     for wish in ({}, {}, {"no_token": True}):
         before = dict(os.environ)
-        show.dashboard(Dashboard(tmp_path, headless=True, **wish))
+        show.dashboard(Dashboard(tmp_path, port=free_port(), headless=True, **wish))
         assert dict(os.environ) == before
         monkeypatch.setenv(TOKEN, "left by another")
     assert len(given[0]) > 20
@@ -207,7 +212,8 @@ def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(
 ) -> None:
     commands: list[list[str]] = []
     monkeypatch.setattr(show.os, "execve", lambda program, command, _: commands.append(command))
-    show.dashboard(Dashboard(tmp_path, headless=True, allow=("lab.example.org", "box")))
+    allowed = ("lab.example.org", "box")
+    show.dashboard(Dashboard(tmp_path, port=free_port(), headless=True, allow=allowed))
     command = commands[0]
     given = [command[i + 1] for i, word in enumerate(command) if word == "--server.allowedHosts"]
     assert given == [*HOSTS, "lab.example.org", "box"]

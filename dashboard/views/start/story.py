@@ -56,11 +56,10 @@ def show() -> None:
     if find_runs(runs_folder()):
         with explain_errors():
             run = current_run()
-            st.header(f"What the lenses say of {text(run.name)}", divider="gray")
-            if run.config.language == DIEREN and step < len(STEPS) - 1:
-                with st.expander("Open it when you have guessed: it names the rule"):
-                    _card(run)
-            else:
+            guess = run.config.language == DIEREN and step < len(STEPS) - 1
+            warning = ": open it when you have guessed, it names the rule" if guess else ""
+            words = f"What the lenses say of {text(run.name)}{warning}"
+            with st.expander(words, expanded=step == len(STEPS) - 1):
                 _card(run)
 
 
