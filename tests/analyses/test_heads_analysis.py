@@ -313,7 +313,7 @@ def test_claims_by_hand() -> None:
     assert alone.sentence == (
         "Not proven: without L0H1 (mean ablation) 0.0% [-10.0%, 10.0%] of the verdicts are lost; "
         "other words chose it: here L0H0 costs more, 30.0%, on 10 different words, which did not "
-        "choose it (bootstrap over words); the costliest in the untrained network 30.0%, what "
+        "choose it (bootstrap over words); what was chosen so in the untrained network 0.0%, what "
         "counts 5.0%. By zero ablation it is not shown. Heads that cost more than 5% (p <= 0.05, "
         "Student's test over different words, Holm's correction): by mean ablation none; by zero "
         "ablation none; by resample ablation L0H0, L0H1. 1 of 2 heads look where it matters (L0H1),"

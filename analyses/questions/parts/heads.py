@@ -239,7 +239,7 @@ def _costliest(table: pd.DataFrame, kind: str, finding: str, *notes: str) -> Cla
     most, here = _chosen(lost), _chosen(lost, "value")
     if here["value"] > most["value"]:
         finding += f"; other words chose it: here {here['part']} costs more, {here['value']:.1%}"
-    other = _lost(table, kind, model="untrained")["value"].max()
+    other = _chosen(_lost(table, kind, model="untrained"))["value"]
     shown = {
         method: _claimed(rows[rows["value"] > 0])["part"].tolist()
         for method in METHODS[1:]
@@ -248,7 +248,7 @@ def _costliest(table: pd.DataFrame, kind: str, finding: str, *notes: str) -> Cla
     return _judged(
         most,
         finding.format(most["part"].replace(" + ", " and ")),
-        {"the costliest in the untrained network": other, "what counts": NEEDED},
+        {"what was chosen so in the untrained network": other, "what counts": NEEDED},
         [
             f"By {m} ablation it is not shown."
             for m, some in shown.items()
