@@ -307,8 +307,7 @@ def _offered(run: Run, answers: Answers) -> None:
             f"An older version of the lab answered this ({code(older[0].folder)}): ask it anew."
         )
     else:
-        asks = question(answers.name).asks
-        st.info(f"{text(run.name)} has not been asked this yet: {text(asks)}")
+        st.info(f"{text(run.name)} has not been asked this yet: {text(answers.name)}.")
     name = answers.name
     with explain_errors():
         key = f"{name} of {run.path}, {run.model_hash()}"

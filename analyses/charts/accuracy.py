@@ -49,13 +49,15 @@ def chart(result: Answer) -> ChartType:
 def training_charts(metrics: Sequence[Mapping[str, Any]]) -> tuple[ChartType, ChartType]:
     """Loss, and the shares on the training window, over the steps: two pictures, which stand side
     by side where there is room."""
-    table, x = pd.DataFrame(metrics), alt.X("step:Q", title="training step")
+    table = pd.DataFrame(metrics).rename(columns={"validation_loss": "loss, held out"})
 
     def drawn(names: Sequence[str], y: alt.Y, digits: str, size: int) -> ChartType:
         tips = ["curve", "step", alt.Tooltip("value:Q", format=digits)]
-        rows, color = table.melt("step", names, "curve"), colours("curve", names)
-        return curve(rows, x, y, tips, color, None, size=size).properties(width=320, height=170)
+        rows, x = table.melt("step", names, "curve"), alt.X("step:Q", title="training step")
+        rows = rows[rows["value"].notna()]
+        colour = colours("curve", [name for name in names if name in set(rows["curve"])])
+        return curve(rows, x, y, tips, colour, None, size=size).properties(width=320, height=170)
 
     loss = alt.Y("value:Q", title="loss (nats)").scale(type="log")
     right = alt.Y("value:Q", title="share, training window").scale(domain=[0, 1])
-    return drawn(["loss", "validation_loss"], loss, ".2e", 0), drawn(MEASURES, right, ".3f", 30)
+    return drawn(["loss", "loss, held out"], loss, ".2e", 0), drawn(MEASURES, right, ".3f", 30)

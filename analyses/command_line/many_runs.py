@@ -204,7 +204,7 @@ def _few_labels(options: FewLabels) -> None:
         return
     OUT.print(labels.QUESTION)
     table = labels.over_seeds(result.table)
-    for measure in labels.MEASURES:
+    for measure in labels.CALLED:
         for target, rows in labels.wide(table, measure).items():
             OUT.print(table_of(rows, f"{target}: {labels.CALLED[measure]}"))
     OUT.print(labels.LEGEND)

@@ -78,14 +78,11 @@ CALLED = {
     "hard": "right verdicts, where all words outside the language are near misses",
     "forgotten": "forgotten of the unlabelled words, in nats a token",
 }
-MEASURES = tuple(CALLED)
 LEGEND = (
     "Means over seeds [95% interval: Student's, within the range]. The way from untrained weights "
     'that changes all of them ("all") is training from scratch.'
 )
 BY = ["target", "parent", "way", "lines"]
-LOWEST = 0.4
-"""The start of the axis of right verdicts: a coin is right on half of them."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +309,7 @@ def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, part in table.groupby(BY, sort=False):
         row: dict[str, Any] = dict(zip(BY, key, strict=True)) | {"seeds": len(part)}
-        for measure in MEASURES:
+        for measure in CALLED:
             values = part[measure].to_numpy()
             mean, low, high = (np.nan,) * 3 if np.isnan(values).any() else seeds_interval(values)
             row |= {measure: mean, f"{measure} low": low, f"{measure} high": high}
@@ -401,7 +398,8 @@ def chart(table: pd.DataFrame) -> ChartType:
     columns = {"right": "value", "right low": "low", "right high": "high"}
     rows = rows[["target", "parent", "way", "lines", *columns]].rename(columns=columns)
     x = alt.X("lines:Q", title="labelled lines").scale(type="log", nice=False)
-    y = alt.Y("value:Q", title="right verdicts").scale(domain=[LOWEST, 1], clamp=True)
+    # A coin is right on half of the verdicts.
+    y = alt.Y("value:Q", title="right verdicts").scale(domain=[0.4, 1], clamp=True)
     x, y = x.axis(values=sorted(set(rows["lines"]))), y.axis(format="%")
     tips = ["target", "parent", "way", "lines", *figures("value", "low", "high")]
     color = colours("way", ways, title="what learns", orient="right", symbolOpacity=1)

@@ -186,7 +186,7 @@ def test_home_sees_a_training_end(page: Page, address: str, runs: Path) -> None:
         opened(page, f"{address}/runs?run=brackets")
         says(page, "step 2")
         run.update(status="finished")
-    says(page, "brackets has not been asked this yet")
+    says(page, "brackets has not been asked this yet: accuracy")
     assert page.get_by_test_id("stProgress").count() == 0
 
 
