@@ -203,7 +203,7 @@ def test_heads(changes: dict[str, Any], grades: list[str]) -> None:
 
 def test_two_heads_that_stand_in_for_each_other_come_first_where_none_is_needed() -> None:
     first, second, _ = of_heads(one=0.01, pair=0.4)
-    assert first.short.startswith("Without both L0H0 and L0H1 (mean ablation) 40.0% more of")
+    assert first.short.startswith("Without both L0H0 and L0H1 (mean ablation) 40.0% [")
     assert (first.grade, second.grade) == (HOLDS, NO)
     assert first.n == 20  # different words, not all
 
@@ -341,7 +341,7 @@ def looking(even: float = 0.3, untrained: float = 0.2, beyond: float = 0.2) -> l
 
 def test_looks() -> None:
     assert [claim.grade for claim in looking()] == [HOLDS, HOLDS]
-    assert looking()[0].short == "L0H1 pays these symbols 60% of its attention."
+    assert looking()[0].short == "L0H1 pays these symbols 60% [50%, 70%] of its attention."
     assert [claim.grade for claim in looking(even=0.55)] == [NO, HOLDS]
     assert [claim.grade for claim in looking(untrained=0.55)] == [NO, HOLDS]
     assert [claim.grade for claim in looking(beyond=0.05)] == [HOLDS, NO]
@@ -385,7 +385,7 @@ def test_reach() -> None:
     assert reaching().grade == HOLDS
     assert reaching().short == (
         "With each symbol further back the log of the influence changes by -0.500, and training "
-        "moved this by -0.300."
+        "moved this by -0.300 [-0.441, -0.159]."
     )
     assert reaching(rate=-0.1).grade == HOLDS
     assert reaching().high == pytest.approx(-0.3 + np.hypot(0.1, 0.1))

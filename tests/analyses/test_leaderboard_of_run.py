@@ -203,7 +203,7 @@ def board_of(
     ("asked", "grade", "said"),
     [
         (board_of([0.9, 0.8] * 6, 0.3), "holds", "LIME (probability) tells the positions that dec"),
-        (board_of([0.9, 0.8] * 6, 0.3), "holds", "than random values, by +0.30 ["),
+        (board_of([0.9, 0.8] * 6, 0.3), "holds", "than random values on average, by +0.30 ["),
         (
             board_of([0.9, 0.8] * 6, 0.7),
             "holds",
@@ -275,7 +275,8 @@ def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> 
     pd.testing.assert_frame_equal(found, table.set_index("part"), check_dtype=False, atol=1e-6)
     together = table.set_index("part").loc["all heads"]
     assert f"and {together['divergence']:.2f} in all heads at once" in claim.why
-    controls = {"random values", "position alone", "the same on the untrained network"}
+    controls = {"random values on average", "position alone"}
+    controls |= {"the same on the untrained network"}
     assert (claim.grade, set(claim.controls), claim.n) == ("not weighed", controls, 1)
     untrained = case_of(run.untrained(), run.language, word, "uniform", options, 3)
     values = explain(untrained, ["SHAP kernel"], 3).query("scale == 'probability'")["value"]
@@ -300,7 +301,8 @@ def test_one_word_is_told_beside_its_controls_and_proves_nothing() -> None:
         (claim,) = explanations.QUESTION.claims(Answer(pd.DataFrame(), findings=found))
         return claim.grade, claim.sentence
 
-    beside = "random values 0.50, position alone 0.95, the same on the untrained network 0.40."
+    beside = "random values on average 0.50, position alone 0.95, the same on the untrained "
+    beside += "network 0.40."
     for measure, what in (("AUROC", "an AUROC"), ("cosine to the effects", "a cosine")):
         grade, told = said(measure)
         assert grade == "not weighed"

@@ -442,7 +442,6 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
     kept, page = Answers(run.path, "leaderboard").latest(), opened("leaderboard")
     assert kept is not None
-    assert "`lab sweep leaderboard`" in said(page)
     assert kept.sentence in said(part(page, "Controls and limits"))
     assert_same(part(page, "Numbers, files, code").dataframe[-1].value, kept.table)
     page.button_group(key="replacements").set_value(["data"]).run()
