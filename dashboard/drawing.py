@@ -61,7 +61,7 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
 GRADES: dict[Grade, str] = {
     "holds": "Beyond every control, by its interval.",
     "fragile": "Beyond the controls, but not in every way that was tested.",
-    "no better than its controls": "A control, or the least that counts, lies in its interval.",
+    "no better than its controls": "Not surely beyond a control, or beyond the least that counts.",
     "not weighed": "There is no interval or no control that could refute it, or the network does "
     "not know its language.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from scipy.stats import ttest_ind
 from analyses.answers import answer
 from analyses.command_line.app import main
 from analyses.options.behaviour import Accuracy
+from analyses.options.parts import Patching
 from analyses.questions.behaviour import accuracy
 from analyses.studies.between import between, chart, for_reading, two_kinds
 from interp.statistics import seeds_interval, weighted_sum
@@ -117,6 +119,19 @@ def test_what_cannot_be_compared_says_why(
     assert legend == "5 have no answer: not asked."
     assert main(["seeds", str(first), "patching", "--against", str(second), "--no-ask"]) == 2
     assert "have no answers to compare" in capsys.readouterr().err
+
+
+def test_what_knows_nothing_is_left_out(kinds: tuple[Path, Path], tmp_path: Path) -> None:
+    asked = Path(shutil.copytree(kinds[0].parents[1], tmp_path / "asked"))
+    sides = two_kinds(*(asked / run.parent.name / run.name for run in kinds))
+    with without_pictures():
+        for run in sides[0] + sides[1]:
+            result, _ = answer(run, "patching", Patching(pairs=4))
+            assert result.knowledge is not None
+            assert not result.knowledge.is_shown  # after six steps
+    table, legend, missing = between(*sides, "patching")
+    assert table.empty
+    assert (legend, missing) == ("5 do not know their language and are left out.", 0)
 
 
 def test_the_command_gives_the_table(

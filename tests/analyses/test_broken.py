@@ -6,6 +6,7 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from compared import plainly
@@ -32,6 +33,7 @@ from analyses.questions.parts.ablation import (
 from analyses.words import WordTensors
 from interp.causal.ablation import Ablation, ablate
 from interp.causal.metrics import logit_at
+from interp.statistics import weighted_sum, wilson
 from models.errors import UserError
 from models.languages import END_ID, Words
 from models.model_config import ModelConfig
@@ -181,6 +183,16 @@ def test_what_is_lost_is_counted_word_by_word(trained: Run) -> None:
         (lost,) = own["lost"].unique()
         assert lost == pytest.approx(shares[AS_IT_IS, ""] - shares[of, parts])
         assert own["lost_low"].iloc[0] <= lost <= own["lost_high"].iloc[0]
+
+
+def test_what_is_lost_of_all_or_of_none_still_has_an_interval() -> None:
+    """Resampling shows no scatter there. And how many members are drawn is no chance: were they
+    drawn with the others, half of all might be anything from a quarter to three."""
+    assert broken._mean(np.ones(9)) == (1.0, *wilson(9, 9))
+    assert broken._mean(np.zeros(9)) == (0.0, *wilson(0, 9))
+    value, low, high = weighted_sum((0.5, broken._mean(np.ones(9))), (0.5, (0.0, 0.0, 0.1)))
+    assert (value, high) == (0.5, pytest.approx(0.55))
+    assert low == pytest.approx(wilson(9, 9)[0] / 2)
 
 
 def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:

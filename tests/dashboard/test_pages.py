@@ -605,7 +605,10 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     question_of = f"asked with: {asked_with('probing', kept.arguments)}"
     assert re.match(rf"run: {run.name}; step: {run.step}; lab: .*; question: probing; ", origin)
     assert question_of in origin
-    assert files[f"{stem}.tex"]().count("\\\\\n") == len(kept.table) + 1
+    latex = files[f"{stem}.tex"]()
+    assert latex.startswith(f"% run: {run.name}; ")
+    assert latex.count("\\\\\n") == len(kept.table) + 1
+    assert "-0.000" not in latex
     about, weighed = json.loads(files[f"{stem}.json"]), kept.verdict
     assert about["findings"] == kept.findings
     assert (about["run"], about["step"], about["answer"]) == (run.name, run.step, kept.sentence)
