@@ -142,11 +142,11 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     left_out: dict[str, list[str]] = {}
     runs: dict[tuple[Any, ...], Run] = {}
     if (path / RUN_FILE).is_file() or not find_runs(path):
-        opened = siblings(Run(path), left_out)
+        opened = [(run, dict[str, Any]()) for run in siblings(Run(path), left_out)]
     else:
-        opened = [run for run, _ in _opened(path, left_out)]
-    for run in opened:
-        key = (*_settings(run).values(), run.config.seed)
+        opened = _opened(path, left_out)
+    for run, settings in opened:
+        key = (*settings.values(), run.config.seed)
         if run.record["status"] == "diverged":
             left_out.setdefault(DIVERGED, []).append(run.name)
         elif run.record["status"] != "finished":
