@@ -67,7 +67,7 @@ def show() -> None:
 
 
 def _readable(probing: Answer) -> ChartType:
-    """Where a linear probe reads the main variable: what single latents are held against."""
+    """The sites at which a linear probe reads the main variable: latents are held against it."""
     return heatmap(probing.table, "linear", "words", probing.findings["main"])
 
 
