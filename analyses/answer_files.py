@@ -49,13 +49,15 @@ class Record(BaseModel):
         arguments: the options that it was asked with.
         model_hash: SHA-256 of the weights; "" where there were several models.
         findings: the numbers behind the sentence.
+        numbers: the headline: variable, of and value of each number that is compared over seeds.
         claims: the findings, held against their controls.
         knowledge: the network's knowledge of its language.
         code: the version of the lab that answered, from ``analyses.source``.
         asked_at: the time of the answer, in ISO 8601, UTC.
         seconds: the seconds that the answer took; None for a study.
         versions: the versions of Python and of the libraries, by name.
-        sha256: SHA-256 of the table's file and the findings. It shows that neither was changed.
+        sha256: SHA-256 of the table's file, the findings and the numbers. It shows that none of
+            them was changed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -66,6 +68,7 @@ class Record(BaseModel):
     arguments: dict[str, Any]
     model_hash: str
     findings: dict[str, Any]
+    numbers: tuple[tuple[str, str, float | None], ...] = ()
     claims: tuple[Claim, ...] = ()
     knowledge: Knowledge | None = None
     code: str
@@ -82,8 +85,8 @@ class Kept:
     folder: Path
     record: Record
 
-    def table(self) -> pd.DataFrame:
-        """Reads the table.
+    def content(self) -> bytes:
+        """The bytes of the table's file, checked.
 
         Raises:
             FileNotFoundError: the answer was renewed just now.
@@ -96,9 +99,9 @@ class Kept:
             if not file.exists():
                 raise FileNotFoundError(file) from None
             raise
-        if seal(content, self.record.findings) != self.record.sha256:
+        if seal(content, self.record) != self.record.sha256:
             raise self.damaged()
-        return pd.read_parquet(io.BytesIO(content))
+        return content
 
     def damaged(self) -> UserError:
         """The error for a table that cannot be read."""
@@ -106,10 +109,11 @@ class Kept:
         return UserError(f"{file} is damaged, or the .json beside it: {_cure_of(self.folder)}")
 
 
-def seal(table: bytes, findings: Mapping[str, Any]) -> str:
-    """SHA-256 of a table's file and of the findings as their file holds them."""
-    written = json.dumps(json.loads(json.dumps(findings)), sort_keys=True)
-    return hashlib.sha256(table + written.encode()).hexdigest()
+def seal(table: bytes, record: Record) -> str:
+    """SHA-256 of a table's file, and of the findings and numbers as their file holds them."""
+    written = json.dumps(json.loads(json.dumps(record.findings)), sort_keys=True)
+    numbers = json.dumps(record.numbers) if record.numbers else ""
+    return hashlib.sha256(table + written.encode() + numbers.encode()).hexdigest()
 
 
 def _cure_of(folder: Path) -> str:
@@ -177,10 +181,8 @@ def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
     return answers, faults
 
 
-def newest(
-    folder: Path, name: str, fits: Callable[[Record], bool]
-) -> tuple[Kept, pd.DataFrame] | None:
-    """The newest kept answer that fits, with its table; None where there is none.
+def newest(folder: Path, name: str, fits: Callable[[Record], bool]) -> tuple[Kept, bytes] | None:
+    """The newest kept answer that fits, with the bytes of its table; None where there is none.
 
     Raises:
         UserError: the answer is damaged.
@@ -190,7 +192,7 @@ def newest(
         if kept is None:
             break
         try:
-            return kept, kept.table()
+            return kept, kept.content()
         except FileNotFoundError:  # it was renewed just now: look again
             if not tries_left:
                 raise kept.damaged() from None
@@ -212,7 +214,7 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     """
     name, buffer = record.analysis, io.BytesIO()
     table.to_parquet(buffer, index=False)
-    digest = seal(buffer.getvalue(), record.findings)
+    digest = seal(buffer.getvalue(), record)
     files = {
         f"{name}.parquet": buffer.getvalue(),
         **{f"{name}.{ending}": picture for ending, picture in pictures.items()},

@@ -7,13 +7,14 @@ Another question never takes its place. ``analyses.answer_files`` says where it 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -61,6 +62,7 @@ class Answer:
         model_hash: SHA-256 of the weights that were looked at; "" where there were several models.
         claims: what is found, held against its controls; the first decides on the grade.
         knowledge: what the network knows of its language; None where the question is about that.
+        numbers: the rows of the question's headline.
         folder: where it is kept; None before it is.
     """
 
@@ -71,6 +73,7 @@ class Answer:
     model_hash: str = ""
     claims: Sequence[Claim] = ()
     knowledge: Knowledge | None = None
+    numbers: Sequence[tuple[str, str, float | None]] = ()
     folder: Path | None = None
 
     @property
@@ -307,13 +310,14 @@ def answer(
 def fresh_answer(
     run: Run, analysis: Question[Any], options: Any, progress: Progress = quiet
 ) -> Answer:
-    """The answer to a question, with its claims; it is not kept."""
+    """The answer to a question, with its claims and numbers; it is not kept."""
     return weighed(run, analysis, options, analysis.analyse(run, options, progress))
 
 
 def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> Answer:
-    """The answer that ``analyse`` gave, with its claims."""
+    """The answer that ``analyse`` gave, with its claims and numbers."""
     claims = tuple(analysis.claims(result))
+    rows = analysis.headline(result).astype(object)
     knowledge = _knowledge_of(run) if analysis.of_inside else None
     return replace(
         result,
@@ -322,6 +326,7 @@ def weighed(run: Run, analysis: Question[Any], options: Any, result: Answer) -> 
         model_hash=run.model_hash(),
         claims=claims,
         knowledge=knowledge,
+        numbers=tuple(rows.where(rows.notna(), None).itertuples(index=False, name=None)),
     )
 
 
@@ -364,13 +369,23 @@ class Answers:
         """Those about these weights, and by this version of the lab, the newest first."""
         return [kept for kept in self.all() if self._are(kept.record)]
 
+    def kept(self, arguments: Mapping[str, Any]) -> Kept | None:
+        """The answer that was asked with these options, as ``arguments_of`` gives them; its table
+        is checked, and not read."""
+        pair = newest(self.folder, self.name, partial(self._answers, arguments))
+        return pair[0] if pair else None
+
     def asked(self, arguments: Mapping[str, Any]) -> Answer | None:
-        """The answer that was asked with these options, as ``arguments_of`` gives them."""
-        return self._newest(lambda record: self._are(record) and record.arguments == arguments)
+        """The answer of ``kept``, with its table."""
+        return self._newest(partial(self._answers, arguments))
 
     def latest(self) -> Answer | None:
         """The answer that was asked last; where there is none, the last about other weights."""
         return self._newest(self._are) or self._newest(self._of_version)
+
+    def _answers(self, arguments: Mapping[str, Any], record: Record) -> bool:
+        """Is it to the question with these options, about these weights and by this version?"""
+        return self._are(record) and record.arguments == arguments
 
     def _are(self, record: Record) -> bool:
         """Is it about these weights, and by this version of the lab?"""
@@ -383,10 +398,12 @@ class Answers:
     def _newest(self, fits: Callable[[Record], bool]) -> Answer | None:
         if (pair := newest(self.folder, self.name, fits)) is None:
             return None
-        kept, table = pair
-        about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
-        record = kept.record
-        return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
+        kept, content = pair
+        table = pd.read_parquet(io.BytesIO(content))
+        about = {f.name for f in fields(Answer)} & set(Record.model_fields)
+        return Answer(
+            table, **{name: getattr(kept.record, name) for name in about}, folder=kept.folder
+        )
 
 
 def scorecard(run: Run) -> pd.DataFrame:
@@ -451,6 +468,7 @@ def save(
         findings=dict(result.findings),
         claims=tuple(result.claims),
         knowledge=result.knowledge,
+        numbers=tuple(result.numbers),
         code=code_of(name),
         asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         seconds=seconds,

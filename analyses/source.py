@@ -42,10 +42,16 @@ def code_of(name: str) -> str:
     of another package, it covers all ``ANSWERS``; the latter also covers its own file.
     """
     if name in BUILT_IN:
-        files = _imported(registered()[name].module) & {*_files(ANSWERS)}
-        return _hash((*files, *(ROOT / LINES).glob("*.tsv")))
+        return _of_module(registered()[name].module)
     spec = find_spec(registered()[name].module) if name in registered() else None
     return source_hash(*ANSWERS, *([spec.origin] if spec and spec.origin else []))
+
+
+@cache
+def _of_module(module: str) -> str:
+    """The version of a question of the lab, by its module."""
+    files = _imported(module) & {*_files(ANSWERS)}
+    return _hash((*files, *(ROOT / LINES).glob("*.tsv")))
 
 
 def source_hash(*places: str) -> str:

@@ -65,8 +65,8 @@ def _over_siblings(
     if len(runs) < 2:
         return len(runs), 0, pd.DataFrame(), pd.DataFrame()
     results, _ = comparable(runs, name)
-    tests = compared(results, name) if len(results) > 1 else pd.DataFrame()
-    return len(runs), len(results), means(results, name), tests
+    tests = compared(results) if len(results) > 1 else pd.DataFrame()
+    return len(runs), len(results), means(results), tests
 
 
 def _state_of(folder: Path, name: str) -> str:

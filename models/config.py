@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -193,7 +193,8 @@ class TrainConfig:
                 f"the output {self.model.output} is that of {' and '.join(fit)}: leave "
                 "--model.output out, and choose an --objective"
             )
-        object.__setattr__(self, "model", replace(self.model, output=output))
+        if self.model.output != output:
+            object.__setattr__(self, "model", replace(self.model, output=output))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
@@ -207,7 +208,7 @@ class TrainConfig:
         model = values.get("model")
         if isinstance(model, dict) and "counting" in model:
             try:
-                return _adapter().validate_json(json.dumps(values))
+                return _read(json.dumps(values))
             except ValidationError as error:
                 fault = first_fault(error)
         else:  # left out, they would be the defaults
@@ -215,6 +216,12 @@ class TrainConfig:
         raise UserError(
             f"the configuration does not fit this version of the lab ({fault}): train the run again"
         )
+
+
+@lru_cache(2048)
+def _read(values: str) -> TrainConfig:
+    """A configuration from JSON; its run and each of its checkpoints hold the same one."""
+    return _adapter().validate_json(values)
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from analyses.answers import Answer, Answers, asked_with, question
+from analyses.answers import Answer, Answers, asked_with, numbers
 from analyses.console import OUT, as_rows, shown, table_of, titled
 from analyses.options.commands import Hooks, Runs, Show, Size
 from analyses.options.shared import Shows
@@ -62,7 +62,7 @@ def _show(options: Show) -> None:
     if shown(options, answer.table, as_json(answer)):
         return
     OUT.print(titled(options.name, f": {answer.sentence}"))
-    OUT.print(table_of(question(options.name).headline(answer)))
+    OUT.print(table_of(numbers(answer.numbers)))
     if answer.model_hash != run.model_hash():
         OUT.print(_elsewhere(run, options.name, answer))
     where(answer, options.name)

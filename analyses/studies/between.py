@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer
+from analyses.answer_files import Kept
 from analyses.charts import marks
 from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.studies.seeds import chosen, comparable, figure, groups, means
@@ -64,11 +64,10 @@ def between(
         runs have no answer.
     """
     answers, without = comparable([*first, *second], name)
-    paths, sides = {run.path for run in first}, (list[Answer](), list[Answer]())
-    for answer in answers:
-        assert answer.folder is not None, "it is kept"
-        if answer.knowledge is None or answer.knowledge.is_shown:
-            sides[answer.folder.parents[1] not in paths].append(answer)
+    paths, sides = {run.path for run in first}, (list[Kept](), list[Kept]())
+    for kept in answers:
+        if kept.record.knowledge is None or kept.record.knowledge.is_shown:
+            sides[kept.folder.parents[1] not in paths].append(kept)
     missing = len(first) + len(second) - len(answers)
     ignorant = len(answers) - sum(map(len, sides))
     legend = f" {ignorant} do not know their language and are left out." * bool(ignorant)
@@ -77,7 +76,7 @@ def between(
     if not all(sides):
         return pd.DataFrame(), legend.strip(), missing
     tables = [
-        means(results, name).rename(
+        means(results).rename(
             columns={"mean": side} | {end: f"{side}_{end}" for end in ("low", "high", "seeds")}
         )
         for side, results in zip(SIDES, sides, strict=True)

@@ -12,7 +12,8 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from analyses.answers import Answer, question
+from analyses.answer_files import Kept
+from analyses.answers import numbers, question
 from analyses.studies.seeds import comparable, figure, groups
 from interp.comparisons import Paired, corrected, paired, pairs_needed
 from models.runs.run import Run
@@ -21,22 +22,20 @@ LEVEL = 0.05
 COLUMNS = ["of", "first", "second", *Paired.__dataclass_fields__, "corrected"]
 
 
-def compared(results: Sequence[Answer], name: str) -> pd.DataFrame:
+def compared(results: Sequence[Kept]) -> pd.DataFrame:
     """The planned comparisons of a question.
 
     Args:
-        results: an answer per seed.
-        name: the name of the question.
+        results: an answer per seed, at least one.
 
     Returns:
         One row per comparison that at least one seed has both numbers for: of (what the two numbers
         have in common), first, second, the attributes of ``Paired`` (difference is first less
         second), corrected (p, by Holm's method for all rows).
     """
-    module = question(name)
-    heads = [module.headline(result) for result in results]
+    heads = [numbers(kept.record.numbers) for kept in results]
     rows = []
-    for plan in module.planned:
+    for plan in question(results[0].record.analysis).planned:
         other = "variable" if plan.by == "of" else "of"
         grids = [head.pivot_table("value", other, plan.by, sort=False) for head in heads]
         first, second = (
@@ -58,7 +57,7 @@ def compared_groups(runs: Sequence[Run], names: Sequence[str]) -> pd.DataFrame:
     Two more columns stand first: group (its label) and analysis. A group of one seed has no row.
     """
     tables = [
-        compared(results, name).assign(group=group.label, analysis=name)
+        compared(results).assign(group=group.label, analysis=name)
         for group in groups(runs)
         for name in names
         if len(results := comparable(group.runs, name)[0]) > 1

@@ -10,24 +10,27 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analyses.answer_files import Kept
 from analyses.answers import (
-    Answer,
     Answers,
     Progress,
     answer,
     arguments_of,
+    numbers,
     question,
     quiet,
 )
 from analyses.jobs.workers import side_by_side
 from interp.statistics import seeds_interval, wilson
+from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run, find_runs
 
@@ -63,13 +66,19 @@ class _Group:
 
 def _settings(run: Run) -> dict[str, Any]:
     """The configuration without the seed, in one level; for a corpus with a hash of its lines."""
-    values = asdict(run.config)
-    del values["seed"]
     lines = run.corpus_bytes()
     corpus = None if lines is None else hashlib.sha256(lines).hexdigest()[:8]
+    return {**_values(run.config), "corpus": corpus}
+
+
+@lru_cache(2048)
+def _values(config: TrainConfig) -> Mapping[str, Any]:
+    """The configuration without the seed, in one level."""
+    values = asdict(config)
+    del values["seed"]
     model = values.pop("model")
     counting = model.pop("counting")
-    return values | model | counting | {"corpus": corpus}
+    return MappingProxyType(values | model | counting)
 
 
 def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]:
@@ -204,7 +213,7 @@ def ask_all(
 
 def _is_kept(run: Run, name: str) -> bool:
     try:
-        return Answers.of(run, name).asked(arguments_of(question(name).options())) is not None
+        return Answers.of(run, name).kept(arguments_of(question(name).options())) is not None
     except UserError:  # damaged: the reason is told when it is asked
         return False
 
@@ -230,14 +239,14 @@ def _over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
         seeds; and how many runs had a kept answer.
     """
     results, _ = comparable(runs, name)
-    return means(results, name), len(results)
+    return means(results), len(results)
 
 
-def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
+def means(results: Sequence[Kept]) -> pd.DataFrame:
     """The table of ``_over_seeds``, from answers to one question."""
     if not results:
         return pd.DataFrame()
-    rows, module = by_run(results, name), question(name)
+    rows, module = by_run(results), question(results[0].record.analysis)
     labels = [column for column in rows.columns if column not in ("run", "value")]
     table = []
     for key, values in rows.dropna(subset=["value"]).groupby(labels, sort=False)["value"]:
@@ -251,17 +260,16 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def by_run(results: Sequence[Answer], name: str) -> pd.DataFrame:
+def by_run(results: Sequence[Kept]) -> pd.DataFrame:
     """The numbers of kept answers to one question: the columns of its ``headline``, and run."""
-    tables = [
-        question(name).headline(result).assign(run=result.folder.parents[1].name)
-        for result in results
-        if result.folder is not None
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    if not results:
+        return pd.DataFrame()
+    table = numbers(row for kept in results for row in kept.record.numbers)
+    names = [kept.folder.parents[1].name for kept in results]
+    return table.assign(run=np.repeat(names, [len(kept.record.numbers) for kept in results]))
 
 
-def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, str]]:
+def comparable(runs: Sequence[Run], name: str) -> tuple[list[Kept], dict[str, str]]:
     """The kept answers of finished runs to one and the same question.
 
     They are those to the question that most runs were asked, with the same options. Among several
@@ -270,47 +278,40 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, 
     Returns:
         The answers; and the reason by run, for each run that has none among them.
     """
-    answers: dict[Path, list[Kept]] = {}
+    usable: list[tuple[Run, Answers, list[Kept]]] = []
     reasons: dict[str, str] = {}
     for run in runs:
         try:
-            usable, why = _usable(run, name)
-        except UserError as error:
-            usable, why = [], str(error)
-        if usable:
-            answers[run.path] = usable
-        else:
-            reasons[run.name] = why
-    if not answers:
-        return [], reasons
-    arguments = _commonest(answers.values(), name)
-    results = []
-    for run in runs:
-        if run.path not in answers:
-            continue
-        try:
-            result = Answers.of(run, name).asked(arguments)
+            usable.append((run, *_usable(run, name)))
         except UserError as error:
             reasons[run.name] = str(error)
-            continue
-        if result is None:
-            reasons[run.name] = ASKED_OTHERWISE
-        else:
-            results.append(result)
+    if not usable:
+        return [], reasons
+    arguments = _commonest([current for *_, current in usable], name)
+    results = []
+    for run, answers, _ in usable:
+        try:
+            if kept := answers.kept(arguments):
+                results.append(kept)
+            else:
+                reasons[run.name] = ASKED_OTHERWISE
+        except UserError as error:
+            reasons[run.name] = str(error)
     return results, reasons
 
 
-def _usable(run: Run, name: str) -> tuple[list[Kept], str]:
-    """The kept answers of a finished run that still hold; where there is none, the reason."""
+def _usable(run: Run, name: str) -> tuple[Answers, list[Kept]]:
+    """The answers that a run keeps, and those of them that still hold. Raises UserError with the
+    reason where there is none."""
     if run.record["status"] != "finished":
-        return [], UNFINISHED
+        raise UserError(UNFINISHED)
     answers = Answers.of(run, name)
     if usable := answers.current():
-        return usable, ""
-    hashes = {entry.record.model_hash for entry in answers.all()}
+        return answers, usable
+    hashes = {kept.record.model_hash for kept in answers.all()}
     if not hashes:
-        return [], UNASKED
-    return [], OTHER_VERSION if answers.model_hash in hashes else EARLIER
+        raise UserError(UNASKED)
+    raise UserError(OTHER_VERSION if answers.model_hash in hashes else EARLIER)
 
 
 def _commonest(answers: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:
@@ -330,23 +331,23 @@ def over_groups(
     runs: Sequence[Run],
     names: Sequence[str],
     refused: Mapping[tuple[str, str], str] | None = None,
-    numbers: Callable[[Sequence[Answer], str], pd.DataFrame] = means,
+    table_of: Callable[[Sequence[Kept]], pd.DataFrame] = means,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The table of every group and analysis, one below the other.
 
     Args:
         refused: the reason why there is no answer, by run and analysis.
-        numbers: ``means``, or ``by_run``.
+        table_of: ``means``, or ``by_run``.
 
     Returns:
         A table with the columns group (its label), the fields of the group, analysis, and those of
-        ``numbers``; and notes, a line each, on which runs are missing where.
+        ``table_of``; and notes, a line each, on which runs are missing where.
     """
     tables, notes = [], []
     for group in groups(runs):
         for name in names:
             results, reasons = comparable(group.runs, name)
-            table = numbers(results, name)
+            table = table_of(results)
             if results and table.empty:
                 notes.append(f"{name} of {group.label}: no number is defined")
             missing: dict[str, list[str]] = {}

@@ -48,7 +48,7 @@ class RunRecord(TypedDict):
 
 
 @with_config(AS_WRITTEN)
-class Ending(TypedDict):
+class _Ending(TypedDict):
     """Further fields of run.json once the run is finished."""
 
     steps: Step
@@ -90,6 +90,15 @@ def read_record(path: Path, schema: type[T], cure: str) -> T:
         UserError: the file cannot be read, is not JSON, or does not fit the schema.
     """
     return _checked(path, read_bytes(path, cure), schema, cure)
+
+
+def read_run(path: Path, cure: str) -> RunRecord:
+    """The content of a run.json, checked, with arguments and errors as ``read_record``."""
+    content = read_bytes(path, cure)
+    record = _checked(path, content, RunRecord, cure)
+    if record["status"] != "training":
+        _checked(path, content, _Ending, cure)
+    return record
 
 
 def config_of(path: Path, record: RunRecord | CheckpointRecord) -> TrainConfig:

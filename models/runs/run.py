@@ -47,12 +47,11 @@ from models.runs.checkpoints import (
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
 from models.runs.records import (
-    Ending,
     Evaluation,
     RunRecord,
     config_of,
-    read_record,
     read_record_lines,
+    read_run,
 )
 
 if TYPE_CHECKING:  # whoever reads the files of a run alone waits for no PyTorch
@@ -98,7 +97,8 @@ class Run:
                     f"{path} is not a run: {cure if runs else 'train one with `lab train anbn`'}"
                 )
         self.path = path
-        self.config = config_of(path / RUN_FILE, self.record)
+        self._opened = self.record
+        self.config = config_of(path / RUN_FILE, self._opened)
         self.seen_at = seen_at
         if seen_at is not None:
             self._folder(seen_at)
@@ -219,12 +219,8 @@ class Run:
     @property
     def record(self) -> RunRecord:
         """run.json as it now stands: ``status`` is "training", "finished" or "diverged"."""
-        path = self.path / RUN_FILE
         cure = f"put back the file, or remove {self.path} and train the run again"
-        record = read_record(path, RunRecord, cure)
-        if record["status"] != "training":
-            read_record(path, Ending, cure)
-        return record
+        return read_run(self.path / RUN_FILE, cure)
 
     def update(self, **changes: Any) -> None:
         """Changes entries of run.json."""
@@ -261,12 +257,12 @@ class Run:
         Raises:
             UserError: they cannot be read, or are not those that the run was made with.
         """
-        return self._kept(CORPUS, self.record.get("corpus_sha256"))
+        return self._kept(CORPUS, self._opened.get("corpus_sha256"))
 
     def tokens_bytes(self) -> bytes | None:
         """The file of the tokeniser; None if the symbols are the tokens. Raises UserError as
         ``corpus_bytes``."""
-        return self._kept(TOKENS, self.record.get("tokens_sha256"))
+        return self._kept(TOKENS, self._opened.get("tokens_sha256"))
 
     def _kept(self, name: str, made_with: str | None) -> bytes | None:
         path = self.path / name
@@ -301,9 +297,9 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        names = (n for n in names_in(self.checkpoints) if (self.checkpoints / n).is_dir())
-        steps = (int(name[5:]) for name in names if re.fullmatch("step-[0-9]{6,15}", name))
-        return sorted(steps)
+        folder = self.checkpoints
+        names = (n for n in names_in(folder) if re.fullmatch("step-[0-9]{6,15}", n))
+        return sorted(int(n[5:]) for n in names if os.path.isdir(os.path.join(folder, n)))
 
     def forget_checkpoints(self, after: int, but: Collection[int] = ()) -> None:
         """Removes the checkpoints of later steps, but for some.

@@ -44,7 +44,7 @@ from models.runs.files import write_json
 from models.runs.run import Run
 
 NAME = "accuracy"
-REMEMBERED = ("_files", "_hash", "_code", "_imported")
+REMEMBERED = ("_files", "_hash", "_code", "_imported", "_of_module")
 """Functions of the source that is as it was when the process began."""
 
 

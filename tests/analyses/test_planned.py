@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from analyses.answers import Answer, Planned, numbers, question
+from analyses.answer_files import Kept, Record
+from analyses.answers import Planned, question
 from analyses.studies import planned
 from analyses.studies.planned import compared, for_reading
 from interp.comparisons import corrected, paired, pairs_needed
@@ -20,34 +22,25 @@ VALUES = np.random.default_rng(0).random((SEEDS, 2, 3))
 VARIABLES, MODELS = ("state", "accepting", "valid"), ("trained", "untrained")
 
 
-def answers(values: np.ndarray) -> list[Answer]:
-    """An answer per seed, which holds its own numbers."""
-    return [
-        Answer(
-            pd.DataFrame(
-                [
-                    (name, model, value)
-                    for model, row in zip(MODELS, one, strict=True)
-                    for name, value in zip(VARIABLES, row, strict=True)
-                    if not np.isnan(value)
-                ],
-                columns=["variable", "of", "value"],
-            ),
-            "",
-            {},
-        )
+def answers(values: np.ndarray, turned: bool = False) -> list[Kept]:
+    """A kept answer per seed, with its numbers."""
+    about: dict[str, Any] = dict.fromkeys(("question", "sentence", "model_hash", "code"), "")
+    about |= {"analysis": "probing", "findings": {}, "arguments": {}, "asked_at": ""}
+    rows = [
+        [
+            (*((model, name) if turned else (name, model)), value)
+            for model, row in zip(MODELS, one, strict=True)
+            for name, value in zip(VARIABLES, row, strict=True)
+            if not np.isnan(value)
+        ]
         for one in values
     ]
+    return [Kept(Path(), Record(numbers=tuple(numbers), **about)) for numbers in rows]
 
 
-def asks(patch: pytest.MonkeyPatch, *compared: Planned, turned: bool = False) -> None:
-    """A question with these plans, whose headline is the answer's own table."""
-
-    def headline(result: Answer) -> pd.DataFrame:
-        names = {"variable": "of", "of": "variable"} if turned else {}
-        return numbers(result.table.rename(columns=names)[["variable", "of", "value"]].to_numpy())
-
-    stub = replace(question("probing"), headline=headline, planned=compared)
+def asks(patch: pytest.MonkeyPatch, *compared: Planned) -> None:
+    """A question with these plans."""
+    stub = replace(question("probing"), planned=compared)
     patch.setattr(planned, "question", lambda name: stub)
 
 
@@ -59,8 +52,8 @@ def gaps(values: np.ndarray = VALUES) -> list[float]:
 def test_every_variable_is_paired_by_seed_and_all_are_corrected_together(
     monkeypatch: pytest.MonkeyPatch, turned: bool
 ) -> None:
-    asks(monkeypatch, Planned(*MODELS, by="variable" if turned else "of"), turned=turned)
-    found = compared(answers(VALUES), "stub")
+    asks(monkeypatch, Planned(*MODELS, by="variable" if turned else "of"))
+    found = compared(answers(VALUES, turned))
     assert found["of"].tolist() == list(VARIABLES)
     assert found["difference"].tolist() == pytest.approx(gaps())
     one = paired(VALUES[:, 0, 1], VALUES[:, 1, 1])
@@ -70,7 +63,7 @@ def test_every_variable_is_paired_by_seed_and_all_are_corrected_together(
 
 def test_only_what_is_planned_and_in_its_direction(monkeypatch: pytest.MonkeyPatch) -> None:
     asks(monkeypatch, Planned(*MODELS[::-1], alone="valid"), Planned("trained", "random"))
-    found = compared(answers(VALUES), "stub")
+    found = compared(answers(VALUES))
     assert found[["of", "first", "second"]].to_numpy().tolist() == [["valid", *MODELS[::-1]]]
     assert found.loc[0, "difference"] == pytest.approx(-gaps()[2])
     assert found.loc[0, "corrected"] == found.loc[0, "p"]
@@ -82,7 +75,7 @@ def test_a_seed_without_one_of_the_numbers_is_left_out_of_that_pair_alone(
     asks(monkeypatch, Planned(*MODELS))
     values = VALUES.copy()
     values[3, 1, 0] = values[:, 0, 2] = np.nan
-    found = compared(answers(values), "stub").set_index("of")
+    found = compared(answers(values)).set_index("of")
     assert found["pairs"].to_dict() == {"state": SEEDS - 1, "accepting": SEEDS}
     kept = np.delete(values, 3, axis=0)
     assert found.loc["state", "difference"] == pytest.approx(gaps(kept)[0])
@@ -92,14 +85,14 @@ def test_people_read_the_difference_and_how_it_was_tested(monkeypatch: pytest.Mo
     asks(monkeypatch, Planned(*MODELS))
     values = VALUES.copy()
     values[:, 0] += 1
-    shown, how = for_reading(compared(answers(values), "stub"))
+    shown, how = for_reading(compared(answers(values)))
     assert shown.loc[0, "first less second [95%]"].startswith(f"{gaps(values)[0]:+.2f} [")
     assert "sign-flip test, Holm's correction for the 3 comparisons" in how
     assert "cannot show" not in how
     few = pairs_needed(3) - 1
     assert (
         how + f" {few} seeds cannot show anything: it takes {few + 1}."
-        == (for_reading(compared(answers(values[:few]), "stub"))[1])
+        == (for_reading(compared(answers(values[:few])))[1])
     )
 
 

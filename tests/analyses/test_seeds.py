@@ -23,7 +23,7 @@ from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
 from analyses.answer_files import Kept, Record, folders_of
-from analyses.answers import Answer, Answers, arguments_of, fresh_answer, question, save
+from analyses.answers import Answer, Answers, arguments_of, fresh_answer, numbers, question, save
 from analyses.command_line.app import main
 from analyses.options.commands import Seeds
 from analyses.questions.behaviour import accuracy
@@ -235,13 +235,14 @@ def test_who_is_left_out_is_told(own: Path) -> None:
 
 
 @pytest.mark.parametrize("name", usual())
-def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> None:
+def test_a_headline_is_a_tidy_table_of_named_numbers_and_is_kept(name: str, swept: Path) -> None:
     for run in (Run(swept / "anbn-s3"), Run(swept / "anbn-2-gram-s0")):
         if refused(run, name):
             continue
         result = Answers(run.path, name).latest()
         assert result is not None
         table = question(name).headline(result)
+        pd.testing.assert_frame_equal(numbers(result.numbers), table)
         assert list(table.columns) == ["variable", "of", "value"]
         assert table["value"].dtype == float
         # What a model of two symbols reads does not tell the words of patching apart.
@@ -281,10 +282,10 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
         }
     )
     found = accuracy.QUESTION.headline(Answer(table, "", {"window": 2}))
-    numbers = found.set_index(["variable", "of"])["value"].unstack(0)
-    assert numbers.loc["exact to size"].to_dict() == {"trained": 2, "untrained": 0}
-    assert numbers.loc["tested to size", "trained"] == 5
-    trained = numbers["trained"]
+    grid = found.set_index(["variable", "of"])["value"].unstack(0)
+    assert grid.loc["exact to size"].to_dict() == {"trained": 2, "untrained": 0}
+    assert grid.loc["tested to size", "trained"] == 5
+    trained = grid["trained"]
     assert trained["recognition, in the window"] == pytest.approx((10 + 24) / 40)
     assert trained["recognition, beyond it to twice"] == pytest.approx(0.6)
     assert trained["recognition, beyond twice"] == pytest.approx(0.5)
@@ -292,7 +293,7 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
     assert trained["members recognised, in the window"] == pytest.approx((10 + 18) / 40)
     assert np.isnan(trained["members recognised, beyond it to twice"])
     assert "others recognised, in the window" not in trained  # as in answers of earlier versions
-    assert numbers["untrained"]["exact, in the window"] == pytest.approx(5 / 40)
+    assert grid["untrained"]["exact, in the window"] == pytest.approx(5 / 40)
 
 
 def test_verdicts_alone_have_no_exactness() -> None:
@@ -733,7 +734,7 @@ def test_a_page_shows_the_same_over_seeds(
         shown.value.shape == expected.shape and (shown.value == expected.to_numpy()).all(axis=None)
         for shown in page.dataframe
     )
-    told = compared(comparable([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)[0], name)
+    told = compared(comparable([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)[0])
     subheaders = [header.value for header in page.subheader]
     assert ("Tested" in subheaders) == bool(question(name).planned)
     if len(told):

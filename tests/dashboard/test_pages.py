@@ -32,7 +32,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answer_files import folders_of, seal
+from analyses.answer_files import Record, folders_of, seal
 from analyses.answers import Answer, Answers, answer, asked_with, fresh_answer, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
@@ -169,7 +169,7 @@ def change(run: Run, name: str, **values: object) -> None:
     """Makes a kept answer say something else."""
     folder = folders_of(run.path, name)[-1]
     record = read_json(folder / f"{name}.json") | values
-    digest = seal((folder / f"{name}.parquet").read_bytes(), record["findings"])
+    digest = seal((folder / f"{name}.parquet").read_bytes(), Record(**record))
     write_json(folder / f"{name}.json", record | {"sha256": digest})
 
 

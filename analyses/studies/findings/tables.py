@@ -270,7 +270,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             f"the table has {len(buffer.getvalue()):,} bytes, more than {MOST_BYTES:,}: keep a "
             "smaller one"
         )
-    fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
+    fields = record.model_dump() | {"sha256": seal(buffer.getvalue(), record)}
     origin = _Origin(
         **fields, command=command, commit=(git_commit() or "unknown")[:8], machine=_machine()
     )
@@ -324,10 +324,10 @@ def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
     answers = [answer for name in names if (answer := newest(folder, name, lambda record: True))]
     if not answers:
         raise UserError(f"{folder} keeps no study: give the folder of a sweep, or a CSV file")
-    last, table = max(answers, key=lambda answer: answer[0].record.asked_at)
+    last, content = max(answers, key=lambda answer: answer[0].record.asked_at)
     if left := last.record.findings.get("left"):
         raise UserError(f"{left} runs of {folder} are missing: finish it with `lab sweep`")
-    return last.record, table
+    return last.record, pd.read_parquet(io.BytesIO(content))
 
 
 def _machine() -> str:
@@ -350,6 +350,6 @@ def load(docs: Path, name: str) -> Table:
     cure = f"restore it, or keep the table again: `{lab('report', 'FOLDER', named=name)}`"
     raw = read_bytes(file, cure, MOST_BYTES)
     origin = read_record(file.with_suffix(".json"), _Origin, cure)
-    if seal(raw, origin.findings) != origin.sha256:
+    if seal(raw, origin) != origin.sha256:
         raise UserError(f"{file} is not the table that was kept: {cure}")
     return Table(name, origin, pd.read_parquet(io.BytesIO(raw)))
