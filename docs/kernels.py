@@ -9,21 +9,53 @@ noisy observations; below, its attention weights. Change the numbers and look ag
 from __future__ import annotations
 
 import sys
-from typing import get_args
+from typing import Literal, get_args
 
 import altair as alt
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from analyses.charts.marks import heat
 from analyses.charts.theme import QUIET, TRAINED, colours
-from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
+Kernel = Literal["gaussian", "boxcar", "epanechnikov"]
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 WIDTH, KEYS, SEED = 1.0, 40, 0
 LAST = 5.0
 """Keys and queries lie between 0 and this."""
+
+
+def kernel_attention(
+    queries: Float[Tensor, "query *d"],
+    keys: Float[Tensor, "key *d"],
+    values: Float[Tensor, "key *v"],
+    kernel: Kernel,
+    width: float = 1.0,
+) -> tuple[Float[Tensor, "query *v"], Float[Tensor, "query key"]]:
+    """The mean of the values, each weighted by the kernel of its key's distance d to the query.
+
+        gaussian exp(-d^2 / 2),   boxcar 1[d <= 1],   epanechnikov max(0, 1 - d)
+
+    Args:
+        queries: numbers or vectors; the keys are the same.
+        width: the unit in which distances are measured; above 0.
+
+    Returns:
+        The means, and the weights. A row of weights sums to 1. If no key is inside the kernel, the
+        row is 0 and so is the mean. (A Gaussian has no border, so this never happens to it.)
+    """
+    difference = queries[:, None] - keys[None]
+    distance = difference[..., None].flatten(2).norm(dim=-1) / width
+    if kernel == "gaussian":
+        weights = (-distance.square() / 2).softmax(dim=-1)  # far keys do not all underflow to 0
+    else:
+        inside = (distance <= 1).to(distance) if kernel == "boxcar" else (1 - distance).clamp(min=0)
+        total = inside.sum(dim=-1, keepdim=True)
+        weights = inside / total.masked_fill(total == 0, 1.0)
+    return torch.tensordot(weights, values, dims=1), weights
 
 
 def truth(x: np.ndarray) -> np.ndarray:

@@ -230,20 +230,14 @@ def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
 # -- the tables -----------------------------------------------------------------------------------
 
 
-def _over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
-    """The means of an analysis' headline numbers over the runs that were asked.
+def means(results: Sequence[Kept]) -> pd.DataFrame:
+    """The means of the headline numbers of kept answers to one question.
 
     Returns:
-        One row per number: the columns of the analysis' ``headline`` except value, then mean, low
+        One row per number: the columns of the question's ``headline`` except value, then mean, low
         and high (95%; Student's over the runs, by ``seeds_interval``; of a yes or no Wilson's) and
-        seeds; and how many runs had a kept answer.
+        seeds.
     """
-    results, _ = comparable(runs, name)
-    return means(results), len(results)
-
-
-def means(results: Sequence[Kept]) -> pd.DataFrame:
-    """The table of ``_over_seeds``, from answers to one question."""
     if not results:
         return pd.DataFrame()
     rows, module = by_run(results), question(results[0].record.analysis)

@@ -37,12 +37,12 @@ from analyses.studies.seeds import (
     EARLIER,
     UNASKED,
     UNFINISHED,
-    _over_seeds,
     ask_all,
     chosen,
     comparable,
     for_reading,
     groups,
+    means,
     over_groups,
     siblings,
     wide,
@@ -253,8 +253,9 @@ def test_a_headline_is_a_tidy_table_of_named_numbers_and_is_kept(name: str, swep
 @pytest.mark.parametrize("name", usual())
 def test_the_interval_is_over_the_headlines_of_the_runs(name: str, swept: Path) -> None:
     runs = [Run(swept / path) for path in ("anbn-s3", "anbn-s4")]
-    table, asked = _over_seeds(runs, name)
-    assert asked == 2
+    results, _ = comparable(runs, name)
+    assert len(results) == 2
+    table = means(results)
     both = pd.concat([rows_of(name, run) for run in runs], axis=1)
     expected = both[both.notna().any(axis=1)]
     assert len(table) == len(expected)
@@ -464,8 +465,9 @@ def test_a_rule_is_found_or_not(swept: Path) -> None:
 
 def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
     runs = [Run(swept / f"anbn-s{seed}") for seed in (3, 4, 5)]
-    assert _over_seeds(runs[2:], "probing")[1] == 0
-    table, asked = _over_seeds(runs, "probing")
+    assert comparable(runs[2:], "probing")[0] == []
+    results, _ = comparable(runs, "probing")
+    table, asked = means(results), len(results)
     assert asked == 2
     assert (table["seeds"] <= 2).all()
     (row,) = table[(table["variable"] == "a-b") & (table["of"] == "trained")].to_dict("records")
@@ -506,7 +508,6 @@ def test_answers_to_other_questions_are_not_averaged(own: Path) -> None:
         results, reasons = comparable(runs, name)
         assert reasons == {"anbn-s4": reason, "anbn-s5": UNFINISHED}
         assert len(results) == 2
-        assert _over_seeds(runs, name)[1] == 2
 
 
 def test_only_what_was_not_asked_is_asked(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -639,7 +640,7 @@ def test_the_command_prints_one_table_of_all_seeds(
     as_csv, _ = lab(swept / "anbn-s3", name, "--csv")
     rows, written = pd.DataFrame(json.loads(alone)), pd.read_csv(StringIO(as_csv))
     assert rows["seeds"].max() == 2
-    expected, _ = _over_seeds([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)
+    expected = means(comparable([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)[0])
     for found in (rows, written):
         assert set(found["group"]) == set(found["language"]) == {"anbn"}
         assert set(found["analysis"]) == {name}
@@ -729,7 +730,7 @@ def test_a_page_shows_the_same_over_seeds(
     part(page, "Controls and limits")
     assert not page.error
     assert "Over 2 seeds" in [header.value for header in page.header]
-    expected = wide(_over_seeds(siblings(Run(swept / "anbn-s3")), name)[0])
+    expected = wide(means(comparable(siblings(Run(swept / "anbn-s3")), name)[0]))
     assert any(
         shown.value.shape == expected.shape and (shown.value == expected.to_numpy()).all(axis=None)
         for shown in page.dataframe

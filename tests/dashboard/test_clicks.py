@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from chromium import clicks, counts, opened, serve
@@ -16,6 +17,7 @@ from models.runs.run import Run
 from models.training.loop import train
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+WORDS = ("appel", "brood", "kaas", "melk", "thee", "water")
 GRAMMAR = "S -> 'a' S 'b' [0.7] | 'a' 'b' [0.3]"
 
 
@@ -88,6 +90,26 @@ def test_a_grammar_of_ones_own_is_trained_broken_and_taken_along(page: Page, add
     assert "mine" in str(pd.read_csv(table)["origin"].iloc[0])
     assert "<metadata>run: mine-s0" in picture.read_text("utf-8")
     assert clicks(page) <= 10
+
+
+def test_2000_lines_of_ones_own_lead_to_the_rule_and_inside_what_learned_it(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    rng, file = np.random.default_rng(0), tmp_path / "table.tsv"
+    drawn = [rng.choice(WORDS, rng.integers(1, 9)) for _ in range(2000)]
+    drawn[0] = np.array(WORDS)  # the label of the first line is the one that is described
+    rows = [f"{'yes' if 'melk' in line else 'no'}\t{' '.join(line)}" for line in drawn]
+    file.write_text("\n".join(rows), encoding="utf-8")
+    opened(page, f"{address}/")
+    goes_to(page, "From lines to a rule")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_test_id("stFileUploaderDropzone").click()
+    chooser.value.set_files(file)
+    page.get_by_role("button", name="Discover the rule").click()
+    expect(page.get_by_role("heading", name="A line is yes if it contains melk.")).to_be_visible()
+    page.get_by_role("link", name="Look inside table-s0").click()
+    expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
+    assert clicks(page) <= 7
 
 
 def test_two_kinds_of_networks_are_compared_over_five_seeds(page: Page, address: str) -> None:
