@@ -400,10 +400,7 @@ class Answers:
             return None
         kept, content = pair
         table = pd.read_parquet(io.BytesIO(content))
-        about = {f.name for f in fields(Answer)} & set(Record.model_fields)
-        return Answer(
-            table, **{name: getattr(kept.record, name) for name in about}, folder=kept.folder
-        )
+        return Answer(table, **_shared(kept.record), folder=kept.folder)
 
 
 def scorecard(run: Run) -> pd.DataFrame:
@@ -462,13 +459,7 @@ def save(
     record = Record(
         analysis=name,
         question=asks,
-        sentence=result.sentence,
-        arguments=dict(result.arguments),
-        model_hash=result.model_hash,
-        findings=dict(result.findings),
-        claims=tuple(result.claims),
-        knowledge=result.knowledge,
-        numbers=tuple(result.numbers),
+        **_shared(result),
         code=code_of(name),
         asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         seconds=seconds,
@@ -481,6 +472,12 @@ def save(
         once = rendering.Once(figure)
         drawn = {ending: rendering.render(once, ending) for ending in ("svg", "html")}
     return replace(result, folder=write(folder, record, result.table, drawn))
+
+
+def _shared(source: Answer | Record) -> dict[str, Any]:
+    """What an answer and its record both hold, by name."""
+    names = {f.name for f in fields(Answer)} & set(Record.model_fields)
+    return {name: getattr(source, name) for name in names}
 
 
 def plain(value: Any) -> Any:

@@ -256,8 +256,6 @@ def means(results: Sequence[Kept]) -> pd.DataFrame:
 
 def by_run(results: Sequence[Kept]) -> pd.DataFrame:
     """The numbers of kept answers to one question: the columns of its ``headline``, and run."""
-    if not results:
-        return pd.DataFrame()
     table = numbers(row for kept in results for row in kept.record.numbers)
     names = [kept.folder.parents[1].name for kept in results]
     return table.assign(run=np.repeat(names, [len(kept.record.numbers) for kept in results]))

@@ -32,8 +32,6 @@ HIDING = (
     "deletion",
 )
 METRICS = (*RATIONALE, *COSINES, "error", *FIT, *HIDING)
-LOWER = ("error", "sufficiency", "deletion")
-"""Metrics of which a lower value is better."""
 RANDOM = 1000
 """Random explanations, whose mean score is chance where several sets are right."""
 

@@ -76,10 +76,9 @@ def learned_queries(
     y = torch.as_tensor(facts, dtype=x.dtype)
     y = (y - y.mean(dim=1, keepdim=True)) / y.std(dim=1, keepdim=True).clamp(min=1e-6)
     queries = torch.randn(count, x.shape[-1], generator=generator, dtype=x.dtype)
-    queries = queries.repeat(len(y), 1, 1)
-    maps = torch.zeros_like(queries)
-    weights = [queries.requires_grad_(), maps.requires_grad_()]
-    adam = Adam(weights, LEARNING_RATE, weight_decay=DECAY, decoupled_weight_decay=True)
+    queries = queries.repeat(len(y), 1, 1).requires_grad_()
+    maps = torch.zeros_like(queries, requires_grad=True)
+    adam = Adam([queries, maps], LEARNING_RATE, weight_decay=DECAY, decoupled_weight_decay=True)
     with torch.enable_grad():
         for _ in range(STEPS):
             adam.zero_grad()
@@ -88,9 +87,8 @@ def learned_queries(
             scores = x @ queries.flatten(0, 1).T / x.shape[-1] ** 0.5
             share = scores.masked_fill(~mask[..., None], -torch.inf).softmax(dim=1)
             read = (share * (x @ maps.flatten(0, 1).T)).sum(dim=1)
-            output = read.unflatten(1, (len(y), count)).sum(dim=2).T
-            output = output - output.mean(dim=1, keepdim=True)
-            # Facts share no weights: of their sum each gets its own gradient.
-            torch.autograd.backward((output - y).square().mean(dim=1).sum())
+            error = read.unflatten(1, (len(y), count)).sum(dim=2).T - y
+            # Its mean does not count. Facts share no weights: of their sum each gets its gradient.
+            torch.autograd.backward(error.var(dim=1, correction=0).sum())
             adam.step()
     return queries.detach()

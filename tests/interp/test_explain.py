@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import SMALL, stir
 from scipy.special import expit
+from test_scores import LOWER
 
 from interp.explanations.case import Case
 from interp.explanations.explain import COSTS, explain, judge, stability
@@ -34,7 +35,6 @@ from interp.explanations.saliency import PARTS, POINTS
 from interp.explanations.scores import (
     FIT,
     HIDING,
-    LOWER,
     METRICS,
     RATIONALE,
     _any_order,

@@ -17,7 +17,6 @@ from interp.explanations.scores import (
     COSINES,
     FIT,
     HIDING,
-    LOWER,
     METRICS,
     RATIONALE,
     Truth,
@@ -33,6 +32,8 @@ from interp.explanations.scores import (
 from interp.statistics import bootstrap_mean
 
 Ranked = tuple[np.ndarray, np.ndarray]
+LOWER = ("error", "sufficiency", "deletion")
+"""Metrics of which a lower value is better."""
 
 
 @st.composite
