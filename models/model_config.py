@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any
 
 from annotated_types import Interval
 from tyro.conf import arg
@@ -235,13 +237,12 @@ class ModelConfig:
 
     def _check_choices_are_read(self) -> None:
         """Refuses a choice that the family does not read, since it would be silently lost."""
-        values, plain = dotted(self), dotted(ModelConfig)
-        parts = [name for name in values if name.startswith("counting.")]
-        for name in (*CHOICES, *OPTIONS, *parts):
-            if name not in self.family.reads and values[name] != plain[name]:
+        for name, plain in _optional().items():
+            value = attrgetter(name)(self)
+            if name not in self.family.reads and value != plain:
                 owners = [family.name for family in FAMILIES.values() if name in family.reads]
                 raise UserError(
-                    f"{name} {values[name]} belongs to {' or '.join(owners)}, not to architecture "
+                    f"{name} {value} belongs to {' or '.join(owners)}, not to architecture "
                     f"{self.architecture}: leave it out"
                 )
 
@@ -339,3 +340,11 @@ class ModelConfig:
         parts += [f"window-{self.window}"] if self.window else []
         parts += [f"dropout-{self.dropout:g}"] if self.dropout else []
         return "-".join(parts).replace("_", "-")
+
+
+@cache
+def _optional() -> dict[str, Any]:
+    """The defaults of what a family may leave unread, by dotted name."""
+    values = dotted(ModelConfig)
+    parts = [name for name in values if name.startswith("counting.")]
+    return {name: values[name] for name in (*CHOICES, *OPTIONS, *parts)}

@@ -17,7 +17,7 @@ from models.runs.run import Run
 from models.training.loop import train
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-WORDS = ("appel", "brood", "kaas", "melk", "thee", "water")
+WORDS = ("appel", "kaas", "melk", "thee")
 GRAMMAR = "S -> 'a' S 'b' [0.7] | 'a' 'b' [0.3]"
 
 
@@ -96,7 +96,7 @@ def test_2000_lines_of_ones_own_lead_to_the_rule_and_inside_what_learned_it(
     page: Page, address: str, tmp_path: Path
 ) -> None:
     rng, file = np.random.default_rng(0), tmp_path / "table.tsv"
-    drawn = [rng.choice(WORDS, rng.integers(1, 9)) for _ in range(2000)]
+    drawn = [rng.choice(WORDS, rng.integers(1, 5)) for _ in range(2000)]
     drawn[0] = np.array(WORDS)  # the label of the first line is the one that is described
     rows = [f"{'yes' if 'melk' in line else 'no'}\t{' '.join(line)}" for line in drawn]
     file.write_text("\n".join(rows), encoding="utf-8")
