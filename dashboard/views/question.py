@@ -42,8 +42,7 @@ def show(name: str, before: Callable[[Run], None] | None = None) -> None:
     Args:
         before: draws what is there to be seen before the question is asked.
     """
-    result = kept_or_computed(current_run(), name)
-    if result is not None:
+    if (result := kept_or_computed(current_run(), name)) is not None:
         told(name, result)
     elif before:
         before(current_run())

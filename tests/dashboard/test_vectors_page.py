@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from compared import plainly
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 from few import of_few
 from parts import part
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import fresh_answer
+from analyses.answers import answer, fresh_answer
 from analyses.questions.inside import vectors as of_words
 from dashboard import selection
 from dashboard.background import JOBS
@@ -81,9 +81,30 @@ def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.Monke
 def test_senses_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(recipe("linear"), steps=5, max_n=9, model=tiny_config().model)
     train(Run.create(folder / "linear-s0", known), "cpu")
-    page = opened(folder, monkeypatch, run="linear-s0", vectors_of="one form, two senses")
+    page = opened(folder, monkeypatch, run="linear-s0", vectors_of="two senses")
     said = sentence(folder / "linear-s0", "senses")
     assert any(said in plainly(each.value) for each in page.markdown)
+
+
+def said_of_probing(page: AppTest) -> bool:
+    return any("Probing was asked already" in each.value for each in page.markdown)
+
+
+def test_while_it_is_computed_there_is_what_a_probe_reads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.background.AT_ONCE", 0.0)
+    monkeypatch.setattr("interp.probing.pooling.STEPS", 10)
+    train(Run.create(folder / "waits", tiny_config(language="dyck1", steps=1, max_n=9)), "cpu")
+    with without_pictures():
+        answer(Run(folder / "waits"), "probing", of_few("probing").options())
+    monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+    page = AppTest.from_string(SCRIPT, default_timeout=120)
+    page.query_params["run"] = "waits"
+    page.run()
+    assert not page.exception
+    assert said_of_probing(page)
+    JOBS.wait()
 
 
 def test_whole_words_are_those_of_the_command(
@@ -96,6 +117,7 @@ def test_whole_words_are_those_of_the_command(
     page = opened(folder, monkeypatch, run="dyck2-s0")
     # The words of this language have no classes.
     assert page.segmented_control(key="vectors_of").options == ["whole words"]
+    assert not said_of_probing(page)
     said = sentence(folder / "dyck2-s0", "sentences")
     assert any(said in plainly(each.value) for each in page.markdown)
     part(page, "Numbers, files, code")

@@ -11,7 +11,7 @@ from dashboard import controls
 from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
-from dashboard.views.question import View, one_of
+from dashboard.views.question import View, live, one_of, related
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
 
@@ -20,11 +20,16 @@ DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 def show() -> None:
     """The page."""
-    views: dict[str, View] = {"whole words": "sentences"}
+    views: dict[str, View] = {"whole words": _whole_words}
     if not lack(current_run(), ["classes"]):
-        by_word: dict[str, View] = {"a map": _map, "how often right": "vectors"}
-        views = {**by_word, "one form, two senses": "senses", **views}
+        views = {"a map": _map, "how often right": "vectors", "two senses": "senses", **views}
     one_of(views, "vectors_of")
+
+
+def _whole_words(run: Run) -> None:
+    """One vector for a whole word; while it is computed, what a probe reads of each symbol."""
+    if live("sentences") is None:
+        related("probing", run)
 
 
 def _map(run: Run) -> None:
@@ -39,8 +44,7 @@ def _map(run: Run) -> None:
     reading("vectors: map")
     st.markdown("**A word is to another as a third is to ...?**")
     words = list(of_words.classes_of(language))
-    analogies = of_words.analogies_of(language)
-    first = analogies[-1] if analogies else None
+    first = next(reversed(of_words.analogies_of(language)), None)
     symbols = language.vocabulary.symbols
     chosen = []
     for column, letter in zip(st.columns(3), "abc", strict=True):
