@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -369,23 +369,13 @@ class Answers:
         """Those about these weights, and by this version of the lab, the newest first."""
         return [kept for kept in self.all() if self._are(kept.record)]
 
-    def kept(self, arguments: Mapping[str, Any]) -> Kept | None:
-        """The answer that was asked with these options, as ``arguments_of`` gives them; its table
-        is checked, and not read."""
-        pair = newest(self.folder, self.name, partial(self._answers, arguments))
-        return pair[0] if pair else None
-
     def asked(self, arguments: Mapping[str, Any]) -> Answer | None:
-        """The answer of ``kept``, with its table."""
-        return self._newest(partial(self._answers, arguments))
+        """The answer that was asked with these options, as ``arguments_of`` gives them."""
+        return self._newest(lambda record: self._are(record) and record.arguments == arguments)
 
     def latest(self) -> Answer | None:
         """The answer that was asked last; where there is none, the last about other weights."""
         return self._newest(self._are) or self._newest(self._of_version)
-
-    def _answers(self, arguments: Mapping[str, Any], record: Record) -> bool:
-        """Is it to the question with these options, about these weights and by this version?"""
-        return self._are(record) and record.arguments == arguments
 
     def _are(self, record: Record) -> bool:
         """Is it about these weights, and by this version of the lab?"""

@@ -35,6 +35,7 @@ from models.errors import UserError
 from models.runs.run import RUN_FILE, Run, find_runs
 
 ASKED_OTHERWISE = "the options differ from those of most seeds"
+RENEWED = "asked again just now"
 EARLIER = "asked about an earlier checkpoint"
 OTHER_VERSION = "answered by another version of the lab"
 UNASKED = "not asked"
@@ -213,7 +214,7 @@ def ask_all(
 
 def _is_kept(run: Run, name: str) -> bool:
     try:
-        return Answers.of(run, name).kept(arguments_of(question(name).options())) is not None
+        return Answers.of(run, name).asked(arguments_of(question(name).options())) is not None
     except UserError:  # damaged: the reason is told when it is asked
         return False
 
@@ -270,36 +271,39 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Kept], dict[str, st
     Returns:
         The answers; and the reason by run, for each run that has none among them.
     """
-    usable: list[tuple[Run, Answers, list[Kept]]] = []
+    usable: list[tuple[Run, list[Kept]]] = []
     reasons: dict[str, str] = {}
     for run in runs:
         try:
-            usable.append((run, *_usable(run, name)))
+            usable.append((run, _usable(run, name)))
         except UserError as error:
             reasons[run.name] = str(error)
     if not usable:
         return [], reasons
-    arguments = _commonest([current for *_, current in usable], name)
+    arguments = _commonest([answers for _, answers in usable], name)
     results = []
-    for run, answers, _ in usable:
+    for run, answers in usable:
+        kept = next((kept for kept in answers if kept.record.arguments == arguments), None)
         try:
-            if kept := answers.kept(arguments):
+            if kept and kept.content():
                 results.append(kept)
             else:
                 reasons[run.name] = ASKED_OTHERWISE
+        except FileNotFoundError:
+            reasons[run.name] = RENEWED
         except UserError as error:
             reasons[run.name] = str(error)
     return results, reasons
 
 
-def _usable(run: Run, name: str) -> tuple[Answers, list[Kept]]:
-    """The answers that a run keeps, and those of them that still hold. Raises UserError with the
-    reason where there is none."""
+def _usable(run: Run, name: str) -> list[Kept]:
+    """The kept answers of a run that still hold. Raises UserError with the reason where there is
+    none."""
     if run.record["status"] != "finished":
         raise UserError(UNFINISHED)
     answers = Answers.of(run, name)
     if usable := answers.current():
-        return answers, usable
+        return usable
     hashes = {kept.record.model_hash for kept in answers.all()}
     if not hashes:
         raise UserError(UNASKED)

@@ -35,6 +35,7 @@ from analyses.studies.planned import for_reading as shown_of
 from analyses.studies.seeds import (
     ASKED_OTHERWISE,
     EARLIER,
+    RENEWED,
     UNASKED,
     UNFINISHED,
     ask_all,
@@ -508,6 +509,16 @@ def test_answers_to_other_questions_are_not_averaged(own: Path) -> None:
         results, reasons = comparable(runs, name)
         assert reasons == {"anbn-s4": reason, "anbn-s5": UNFINISHED}
         assert len(results) == 2
+
+
+def test_an_answer_that_is_asked_again_meanwhile_is_missing(
+    swept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(kept: Kept) -> bytes:
+        raise FileNotFoundError(kept.folder)
+
+    monkeypatch.setattr(Kept, "content", gone)
+    assert comparable([Run(swept / "anbn-s3")], "probing") == ([], {"anbn-s3": RENEWED})
 
 
 def test_only_what_was_not_asked_is_asked(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
