@@ -48,7 +48,7 @@ def _ask() -> None:
     """The choice of what to train; the button that begins it."""
     left, right = st.columns(2)
     with left:
-        names = [*LANGUAGES, *own_language.KINDS]
+        names = [*own_language.KINDS, *LANGUAGES]
         name = controls.selectbox("Language", names, names.index("anbn"), key="train_language")
         if is_own := name in own_language.KINDS:
             words = own_language.KINDS[name]()
