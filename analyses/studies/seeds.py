@@ -156,10 +156,10 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     else:
         opened = _opened(path, left_out)
     for run, settings in opened:
-        key = (*settings.values(), run.config.seed)
-        if run.record["status"] == "diverged":
+        key, status = (*settings.values(), run.config.seed), run.record["status"]
+        if status == "diverged":
             left_out.setdefault(DIVERGED, []).append(run.name)
-        elif run.record["status"] != "finished":
+        elif status != "finished":
             left_out.setdefault(f"{UNFINISHED}: `lab resume` goes on with it", []).append(run.name)
         elif key in runs:
             reason = f"the same configuration and seed as {runs[key].name}"
