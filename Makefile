@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# Two workers fill two cores: more threads would only get into each other's way. Memory that was
+# freed is kept, since tensors of the same sizes come and go.
+TESTING := OMP_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=2147483648
 
 .PHONY: help lab quick test torture check house types findings docs notebooks dashboard screens bench
 
@@ -24,14 +27,14 @@ lab: $(INSTALLED)
 	$(BIN)/lab demo
 
 quick: $(INSTALLED)  # a break in any room shows here; what is slow is left to `make test`
-	OMP_NUM_THREADS=1 $(BIN)/pytest --quick -n 2 --dist worksteal
+	$(TESTING) $(BIN)/pytest --quick -n 2 --dist worksteal
 
-test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+test: $(INSTALLED)
+	$(TESTING) $(BIN)/pytest -n 2 --dist worksteal
 
 torture: $(INSTALLED)  # `make test` runs a small part of it
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/torture tests/analyses/test_eight_corpora.py --full -n 2 --dist worksteal
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "torture or sampled" --full -n 2 --dist worksteal
+	$(TESTING) $(BIN)/pytest tests/torture tests/analyses/test_eight_corpora.py --full -n 2 --dist worksteal
+	$(TESTING) $(BIN)/pytest -m "torture or sampled" --full -n 2 --dist worksteal
 
 check: $(INSTALLED)  # lint, format, types, floors of the house, figures and links of the pages
 	$(MAKE) -j2 --output-sync=target types findings docs house
