@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.drawing import LECTURE
+from dashboard.drawing import LECTURE, link_to
 
 LOOKS = """<style>
 html {font-size: 20px}
@@ -38,7 +38,10 @@ def choose(bar: DeltaGenerator) -> None:
             "stop of a tour.",
         )
         return
+    st.query_params[LECTURE] = "true"
     st.html(LOOKS, unsafe_allow_javascript=True)
+    with bar:
+        link_to("tour", "Guided tours")
     bar.button(
         "End the lecture",
         key="end-lecture",
@@ -50,7 +53,4 @@ def choose(bar: DeltaGenerator) -> None:
 
 def _switch(on: bool) -> None:
     st.session_state[LECTURE] = on
-    if on:
-        st.query_params[LECTURE] = "true"
-    else:
-        st.query_params.pop(LECTURE, None)
+    st.query_params.pop(LECTURE, None)
