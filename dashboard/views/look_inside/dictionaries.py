@@ -52,7 +52,7 @@ def show() -> None:
     fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
         _offered(run, query, size)
-        related("probing", run, _readable)
+        related("probing", run, lambda p: heatmap(p.table, "linear", "words", p.findings["main"]))
         return
     result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now
@@ -64,11 +64,6 @@ def show() -> None:
         "Latents": partial(_latents, run, result, width),
     }
     told(NAME, result, partial(_scores, result, rows), more)
-
-
-def _readable(probing: Answer) -> ChartType:
-    """The sites at which a linear probe reads the main variable: latents are held against it."""
-    return heatmap(probing.table, "linear", "words", probing.findings["main"])
 
 
 # -- which dictionaries ---------------------------------------------------------------------------
