@@ -13,6 +13,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Answers, chosen_options, question
 from analyses.needs import lack
+from analyses.questions.inside.probing import heatmap
 from analyses.studies import between
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import ask_all, wide
@@ -48,19 +49,19 @@ def show(name: str, before: Callable[[Run], None] | None = None) -> None:
         before(current_run())
 
 
-def related(name: str, run: Run, draw: Callable[[Answer], ChartType] | None = None) -> None:
-    """The finding and a picture of another question, where the one of this page is not asked yet.
+SHORT = {"probing": lambda told: heatmap(told.table, "linear", "words", told.findings["main"])}
+"""The pictures that take the place of a question's own where it is not what a page is about."""
 
-    Args:
-        draw: makes a picture that takes the place of the question's own.
-    """
+
+def related(name: str, run: Run) -> None:
+    """The finding and a picture of another question, where that of this page is not asked yet."""
     answers = Answers.of(run, name)
     kept = answers.current()
     result = answers.asked(kept[0].record.arguments) if kept else None
     if result is not None:
         verdict = result.verdict
         st.markdown(text(f"{title_of(name)} was asked already ({verdict.grade}): {verdict.short}"))
-        picture((draw or question(name).chart)(result), text(result.sentence))
+        picture(SHORT.get(name, question(name).chart)(result), text(result.sentence))
 
 
 def show_some(names: list[str]) -> None:

@@ -17,7 +17,6 @@ from analyses.claims import told as said
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
 from analyses.questions.inside.dictionary import chart, claims, panels
-from analyses.questions.inside.probing import heatmap
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
@@ -52,7 +51,7 @@ def show() -> None:
     fitting = [entry for entry in entries if _fits(entry, query, size)]
     if not fitting:
         _offered(run, query, size)
-        related("probing", run, lambda p: heatmap(p.table, "linear", "words", p.findings["main"]))
+        related("probing", run)
         return
     result = chosen(answers, fitting)
     if result is None:  # another tab renewed it just now

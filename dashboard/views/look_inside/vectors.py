@@ -7,7 +7,6 @@ import streamlit as st
 
 from analyses.needs import lack
 from analyses.questions.inside import vectors as of_words
-from analyses.questions.inside.probing import heatmap
 from dashboard import controls
 from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
@@ -30,7 +29,7 @@ def show() -> None:
 def _whole_words(run: Run) -> None:
     """One vector for a whole word; while it is computed, where a probe reads the main variable."""
     if live("sentences") is None:
-        related("probing", run, lambda p: heatmap(p.table, "linear", "words", p.findings["main"]))
+        related("probing", run)
 
 
 def _map(run: Run) -> None:
