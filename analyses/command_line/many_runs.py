@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,8 +88,11 @@ def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
         raise UserError(f"nothing to show: {options.path} and {other} have no answers to compare")
     if shown(options, pd.concat(rows.assign(analysis=name) for name, (rows, _) in tables.items())):
         return
+    paths = options.path.absolute(), other.absolute()
+    above = os.path.commonpath(path.parent for path in paths)
+    first, second = (os.path.relpath(path, above) for path in paths)
     for name, (rows, legend) in tables.items():
-        OUT.print(table_of(between.for_reading(rows, *map(str, (options.path, other))), name))
+        OUT.print(table_of(between.for_reading(rows, first, second), name))
         OUT.print(legend)
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import islice
 from multiprocessing import forkserver, resource_tracker, util
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -40,6 +41,7 @@ AT_ONCE = 1000
 PATIENCE = 10
 """Seconds to wait for a scheduler's answer."""
 
+STARTING = threading.Lock()
 OURS = ("analyses", "interp", "models")
 FORKED = sys.platform == "linux"  # elsewhere what was loaded before a fork may break after it
 LOCAL: Mapping[str, Any] = {
@@ -170,7 +172,7 @@ def _local_cluster(workers: int) -> Iterator[LocalCluster]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         with ExitStack() as opened:
             try:
-                with _interrupted_later():
+                with _interrupted_later(), _without_script():
                     cluster = opened.enter_context(
                         LocalCluster(
                             n_workers=workers,
@@ -208,6 +210,18 @@ def _interrupted_later() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
     if pressed:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """A process that starts meanwhile does not run the script of this one: the dashboard's would
+    draw a page there."""
+    with STARTING:
+        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
 
 
 SCRATCH = "structure-lab-workers-"

@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dask
@@ -263,10 +264,17 @@ def test_a_worker_that_is_slow_to_go_is_no_fault(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(not cluster.FORKED, reason="processes are not forked here")
-def test_workers_share_what_is_loaded() -> None:
-    """Else sixteen of them hold, and wait for, sixteen times the libraries."""
+def test_workers_share_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else sixteen of them hold, and wait for, sixteen times the libraries. The script, which is
+    the dashboard's on a page, is not run in each of them."""
+    page, drawn = ModuleType("__main__"), tmp_path / "drawn"
+    page.__file__ = str(tmp_path / "page.py")
+    (tmp_path / "page.py").write_text(f"open({str(drawn)!r}, 'w')\n")
+    monkeypatch.setitem(sys.modules, "__main__", page)
     for own, whole in dict(side_by_side(shared, {"a": (), "b": ()}, workers=2)).values():
         assert own < whole / 2  # a third once garbage was collected, seven tenths on its own
+    assert sys.modules["__main__"] is page
+    assert not drawn.exists()
 
 
 @pytest.mark.slow
@@ -451,6 +459,7 @@ def test_the_command_line_needs_no_dask() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
+from types import ModuleType
 from models.runs.files import locked
 
 run, log, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])

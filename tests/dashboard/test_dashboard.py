@@ -77,6 +77,7 @@ def test_which_head_looks_at_a_word_takes_two_clicks(page: Page, address: str) -
     sidebar = page.locator("[data-testid=stSidebar]")
     sidebar.get_by_role("link", name="This line", exact=True).click()
     expect(page.get_by_text("Most hangs on the look of")).to_be_visible()
+    page.wait_for_selector(IDLE)  # a click on what is drawn again is lost
     page.get_by_role("radio", name="4 leeuw", exact=True).click()
     told = page.get_by_text("While it reads 4 leeuw, the head that looks most at a symbol")
     expect(told).to_contain_text(re.compile(r"\d olifant L\dH\d \(\d+%, [+-]\d+\.\d\d\)"))

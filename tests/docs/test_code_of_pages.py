@@ -21,6 +21,7 @@ from types import ModuleType
 import pytest
 from compared import differs
 from conftest import without_pictures
+from made_demo import configured
 
 from analyses.command_line.app import main
 from analyses.scoring import nothing
@@ -174,6 +175,7 @@ def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr("builtins.input", lambda _: "")
     few = ("accuracy", "probing", "heads", "discovery", "explanations")
     monkeypatch.setattr("analyses.command_line.demo.ASKED", few)
+    monkeypatch.setattr("analyses.command_line.demo.recipe_or_plain", configured)
     kinds = ({"positions": "none", "steps": 150},)
     monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
     monkeypatch.setattr("analyses.questions.behaviour.accuracy.ALL_WORDS", 1000)
