@@ -25,15 +25,21 @@ from models.runs.files import write_bytes
 
 class Once(alt.TopLevelMixin):
     """A chart whose specification is made once for all its pictures: that takes the longest. It is
-    not held against altair's schema, which takes as long again: the tests of each chart do so."""
+    not held against altair's schema, which takes as long again: the tests of each chart do so.
 
-    def __init__(self, figure: ChartType) -> None:
-        self._figure, self._made = figure, dict[str, Any]()
+    Args:
+        changes: what takes the place of its own in the specification; None takes it away.
+    """
+
+    def __init__(self, figure: ChartType, **changes: Any) -> None:
+        self._figure, self._changes, self._made = figure, changes, dict[str, Any]()
 
     def to_dict(self, *args: Any, **how: Any) -> dict[str, Any]:
         """The chart as Vega-Lite."""
         self._made = self._made or self._figure.to_dict(*args, **how | {"validate": False})
-        return dict(self._made)
+        config = self._made.get("config", {}) | self._changes.get("config", {})
+        made = {**self._made, **self._changes, "config": config}
+        return {name: value for name, value in made.items() if value is not None}
 
 
 def render(figure: ChartType | Once, suffix: str, origin: str = "") -> bytes:

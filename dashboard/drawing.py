@@ -182,21 +182,21 @@ def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
     dark = st.context.theme.type == "dark"
-    shown = figure.copy(deep=False)  # a picture of many runs is large
-    config = alt.Config() if shown.config is alt.Undefined else shown.config.copy(deep=False)
-    config.axis, config.mark = alt.AxisConfig(labelFlush=False), alt.MarkConfig(aria=False)
-    config.legend = alt.LegendConfig(orient="top")
-    config.text = alt.MarkConfig(color="#dddcda" if dark else "#33322f")
-    shown.config = config
-    fills = fills and isinstance(getattr(shown, "height", None), int)
-    if fills:  # its height is then that of plot, axes and legend together
-        shown.width, shown.height = alt.Undefined, shown.height + FRAME
-    else:
-        shown.autosize = "pad"
+    config = {
+        "axis": {"labelFlush": False},
+        "mark": {"aria": False},
+        "legend": {"orient": "top"},
+        "text": {"color": "#dddcda" if dark else "#33322f"},
+    }
+    height: Any = getattr(figure, "height", None)
+    fills = fills and isinstance(height, int)
+    # Its height is then that of plot, axes and legend together.
+    changes = {"width": None, "height": height + FRAME} if fills else {"autosize": "pad"}
+    once = Once(figure, config=config, **changes)
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     width: Literal["stretch", "content"] = "stretch" if fills else "content"
-    st.altair_chart(cast(alt.Chart, Once(shown)), width=width, alt=alt_text, **events)
+    st.altair_chart(cast(alt.Chart, once), width=width, alt=alt_text, **events)
     return figure
 
 

@@ -108,9 +108,11 @@ def _shapes() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
+    import joblib
     import torch
 
     torch.set_num_threads(1)
+    joblib.parallel_config("sequential")  # its processes take longer to start than to work
 
 
 @pytest.fixture(scope="session", autouse=True)

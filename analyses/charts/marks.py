@@ -81,7 +81,7 @@ def bars(
     base = encoded(alt.Chart(rows), y=y, tooltip=tips, **more)
     rule = encoded(base.mark_rule(strokeWidth=1.5), color=alt.value("#777"))
     layers = [encoded(base.mark_bar(), x=x, color=color), *_spans(rule, ends, "x")]
-    return _layered(*layers).properties(height=alt.Step(step))
+    return _layered(*layers, height=alt.Step(step))
 
 
 def points(
@@ -103,9 +103,8 @@ def points(
     """
     base = encoded(alt.Chart(rows), y=y, color=color, tooltip=tips, **more)
     point = base.mark_point(filled=True, size=size, opacity=1).encode(x=x)
-    return _layered(*_spans(base.mark_rule(clip=True), ends, "x"), point).properties(
-        height=alt.Step(step)
-    )
+    rule = base.mark_rule(clip=True)
+    return _layered(*_spans(rule, ends, "x"), point, height=alt.Step(step))
 
 
 def dots(
@@ -193,8 +192,8 @@ def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:
     return [encoded(base, **{axis: low, f"{axis}2": high})]
 
 
-def _layered(*layers: alt.Chart) -> alt.LayerChart:
-    return alt.LayerChart(layer=layers)
+def _layered(*layers: alt.Chart, **size: Any) -> alt.LayerChart:
+    return alt.LayerChart(layer=layers, **size)
 
 
 def in_a_row(charts: Iterable[ChartType]) -> alt.HConcatChart:

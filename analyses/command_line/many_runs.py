@@ -88,11 +88,10 @@ def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
         raise UserError(f"nothing to show: {options.path} and {other} have no answers to compare")
     if shown(options, pd.concat(rows.assign(analysis=name) for name, (rows, _) in tables.items())):
         return
-    paths = options.path.absolute(), other.absolute()
-    above = os.path.commonpath(path.parent for path in paths)
-    first, second = (os.path.relpath(path, above) for path in paths)
+    above = os.path.commonpath([options.path.parent.absolute(), other.parent.absolute()])
+    titles = [os.path.relpath(path, above) for path in (options.path, other)]
     for name, (rows, legend) in tables.items():
-        OUT.print(table_of(between.for_reading(rows, first, second), name))
+        OUT.print(table_of(between.for_reading(rows, *titles), name))
         OUT.print(legend)
 
 

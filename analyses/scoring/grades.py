@@ -309,10 +309,6 @@ def _whole(key: PartKey | PositionKey) -> Any:
     return key.inside.astype(float).tolist()
 
 
-def _where(key: VariableKey) -> Any:
-    return [key.sites[-1], key.directions.tolist()]
-
-
 GRADES: Mapping[Question, Callable[[Any, Any, HookedTransformer], dict[str, float]]] = {
     "positions": _positions,
     "parts": _parts,
@@ -325,7 +321,7 @@ ORACLES: Mapping[Question, Callable[[Any], Any]] = {
     "positions": _whole,
     "parts": _whole,
     "edges": _whole,
-    "variable": _where,
+    "variable": lambda key: [key.sites[-1], key.directions.tolist()],
     "rule": _all_prefixes,
     "lines": _fitted,
 }

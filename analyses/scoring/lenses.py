@@ -282,6 +282,14 @@ def _random_rule(model: Any, words: Words) -> Any:
 
 
 RANDOM = "random"
+BY_EDGE: Mapping[str, tuple[Method, Direction]] = {
+    "path patching, noising": ("exact", "noising"),
+    "path patching, denoising": ("exact", "denoising"),
+    "EAP": ("EAP", "noising"),
+    "EAP-IG": ("EAP-IG", "noising"),
+    "conductance": ("conductance", "noising"),
+    "GIM": ("GIM", "noising"),
+}
 LENSES: Mapping[str, Lens] = {
     **{
         name: {"positions": partial(_explained, name)}
@@ -297,20 +305,9 @@ LENSES: Mapping[str, Lens] = {
             "rollout",
         )
     },
-    "path patching, noising": {
-        "parts": partial(_by_sender, "exact", "noising"),
-        "edges": partial(_by_edge, "exact", "noising"),
-    },
-    "path patching, denoising": {
-        "parts": partial(_by_sender, "exact", "denoising"),
-        "edges": partial(_by_edge, "exact", "denoising"),
-    },
     **{
-        name: {
-            "parts": partial(_by_sender, name, "noising"),
-            "edges": partial(_by_edge, name, "noising"),
-        }
-        for name in ("EAP", "EAP-IG", "conductance", "GIM")
+        name: {"parts": partial(_by_sender, *how), "edges": partial(_by_edge, *how)}
+        for name, how in BY_EDGE.items()
     },
     "activation patching": {"parts": _patched},
     "mean ablation": {"parts": _ablated},

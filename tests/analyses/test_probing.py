@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import parallel_config
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -454,3 +455,15 @@ def test_only_the_probes_that_are_asked_for_are_fitted(trained: Run) -> None:
     same = both.table[both.table["probe"] != "online code"].reset_index(drop=True)
     pd.testing.assert_frame_equal(same, alone.table)
     assert {"compression", "mlp"} & set(QUESTION.headline(alone)["of"]) == set()
+
+
+@pytest.mark.torture
+def test_processes_say_the_same(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many words are probed side by side; the tests that ask so many do it in one process."""
+    asked = Options(words=24, probes=())
+    tables = []
+    for enough in (25, 24):
+        monkeypatch.setattr(asked_of_run, "ENOUGH", enough)
+        with parallel_config("loky"):
+            tables.append(analyse(trained, asked).table)
+    pd.testing.assert_frame_equal(*tables)

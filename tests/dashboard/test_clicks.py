@@ -71,16 +71,19 @@ def saved(page: Page, button: Locator) -> Path:
 
 
 def test_a_grammar_of_ones_own_is_trained_broken_and_taken_along(page: Page, address: str) -> None:
-    opened(page, f"{address}/?train_steps_mine=20")
+    opened(page, f"{address}/")
     goes_to(page, "Train")
     choose(page, "Language", "a grammar of mine")
     for label, typed in (("Its name", "mine"), ("Productions", GRAMMAR)):
         box = page.get_by_role("textbox", name=label)
         box.fill(typed)
         box.press("Control+Enter")
-    begin = page.get_by_role("button", name="Train", exact=True)
     expect(page.get_by_text("--grammar")).to_be_visible()
-    begin.click()
+    steps = page.get_by_role("spinbutton", name="Steps", exact=True)
+    steps.fill("20")
+    steps.press("Enter")
+    expect(page.get_by_text("--steps 20")).to_be_visible()
+    page.get_by_role("button", name="Train", exact=True).click()
     main = page.locator("[data-testid=stMain]")
     main.get_by_role("link", name="Break it", exact=True).click()
     page.get_by_role("button", name="L0H1", exact=True).click()

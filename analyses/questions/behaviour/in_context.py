@@ -195,14 +195,9 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     return claims
 
 
-def _chart(table: pd.DataFrame, query: str = "any") -> ChartType:
-    """Two panels, of trained and of held-out rules, side by side."""
-    return alt.hconcat(*(_panel(table, rules, query) for rules in RULES))
-
-
-def _panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
+def _panel(table: pd.DataFrame, rules: str) -> ChartType:
     """Accuracy by the number of examples, of prompts by rules of one kind."""
-    rows = table[(table["rules"] == rules) & (table["query"] == query)].copy()
+    rows = table[(table["rules"] == rules) & (table["query"] == "any")].copy()
     rows.loc[rows["model"] != "trained", ["low", "high"]] = np.nan
     colors = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
     return curve(
@@ -298,7 +293,7 @@ QUESTION = of_table(
     _in_context,
     _claims,
     _headline,
-    _chart,
+    lambda table: alt.hconcat(*(_panel(table, rules) for rules in RULES)),
     _side_by_side,
     needs=NEEDS,
     of_inside=False,

@@ -182,7 +182,7 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
     words = words_to_read(model, word)
     outputs = {
         AS_IT_IS: model(torch.as_tensor(words.tokens)),
-        BROKEN: removal.logits(model, words, _reference(run)),
+        BROKEN: removal.logits(model, words, sample_window(run, REFERENCE, seed=0).words),
     }
     read = {name: after_prefixes(model, logits, words) for name, logits in outputs.items()}
     return next_tokens(run, word, read)
@@ -203,7 +203,7 @@ def _right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataF
         (its 95% interval, of bootstraps over the words of each kind).
     """
     sample = _different(sample_window(run, TESTED, seed=1))
-    reference = _reference(run)
+    reference = sample_window(run, REFERENCE, seed=0).words
     sets = [(AS_IT_IS, []), (BROKEN, list(removal.away))]
     there = [*parts_of(model), *edges_of(model, run)]
     sets += [(RANDOM, parts) for parts in _random_sets(there, removal.away)]
@@ -259,10 +259,6 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             unweighed="" if len(random) else "No other set of as many parts is left to compare.",
         )
     ]
-
-
-def _reference(run: Run) -> Words:
-    return sample_window(run, REFERENCE, seed=0).words
 
 
 def _different(sample: Sample) -> Sample:

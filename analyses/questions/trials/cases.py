@@ -56,11 +56,6 @@ class _Drawn:
         return list(map(tuple, self.wanted.tolist()))
 
 
-def _meant(prefixes: Prefixes) -> Meaning:
-    """Every value stands for itself."""
-    return tuple({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
-
-
 def arbitrary(prefixes: Prefixes, seed: int) -> Meaning:
     """The control: every value stands for another one, drawn at random."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 2])
@@ -87,7 +82,8 @@ def drawn_cases(
     if not len(among):
         return None
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    meaning = meaning or _meant(prefixes)
+    itself = ({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
+    meaning = meaning or tuple(itself)
     pairs = _pairs(prefixes, among, TRIED * count, rng, meaning, change == "here")
     if change == "here":
         pairs = pairs[np.array([state in prefixes.behaviours for state in pairs.states])]

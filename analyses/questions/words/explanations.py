@@ -367,8 +367,9 @@ def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
     table = table.assign(
         share=table["value"] / largest.where(largest > 0, 1.0),
         place=(table["position"] + 1).astype(str) + " " + table["symbol"],
-        told=table["value"].map("{:.2f}".format).where(~small, table["value"].map(_tiny)),
+        told=table["value"].map("{:.2f}".format).where(~small, table["value"].map("{:.0e}".format)),
     )
+    table["told"] = table["told"].str.replace("e-0", "e-")
     positions = table.drop_duplicates("position")
     x = alt.X("place:N", sort=positions["place"].tolist(), title=None, axis=TOP)
     heading = f"indexof({json.dumps(['The truth', *HEADINGS.values()])}, datum.value) >= 0"
@@ -384,10 +385,6 @@ def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
     ).properties(width=alt.Step(40), **CELL)
     decide = alt.Chart(positions[positions["in_rationale"]]).mark_rect(color="#e0a030", stroke=EDGE)
     return cells + decide.encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
-
-
-def _tiny(value: float) -> str:
-    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def _methods(rows: list[str]) -> alt.Y:

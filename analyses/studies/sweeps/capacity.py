@@ -126,7 +126,8 @@ def sentences(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
     chosen = _chosen_of(rows)
-    seeds, size = int(chosen["seeds"]), _told(chosen, by)
+    seeds, size = int(chosen["seeds"]), _size_of(chosen, _sizes_of(by))
+    size += f" ({chosen['parameters']:,} parameters)"
     if not rows["learned"].any():
         if seeds > 1:
             return f"{name}: none of its {seeds} seeds learns it at any size tried."
@@ -152,11 +153,6 @@ def _seeds(row: pd.Series) -> str:
     if learned < seeds:
         return f"{learned} of {seeds} seeds"
     return f"all {seeds} seeds" if seeds > 1 else "its one seed"
-
-
-def _told(row: pd.Series, by: Sequence[str]) -> str:
-    """A size in words: "1 layer, 2 heads, width 8 (312 parameters)"."""
-    return f"{_size_of(row, _sizes_of(by))} ({row['parameters']:,} parameters)"
 
 
 def _size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
