@@ -91,6 +91,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     """What is there already is not looked through again: it is half a million objects."""
     gc.freeze()
+    gc.set_threshold(10_000)  # not after each few hundred objects, of which a page makes thousands
     gc.enable()
 
 
@@ -327,6 +328,23 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         assert "lab dashboard" in done.stdout
 
     return made_once(tmp_path_factory, "demo", make)
+
+
+@pytest.fixture(scope="session")
+def shown(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder with the demo, to which a test may add runs, and the address of a dashboard that
+    shows it: a server takes seconds to start."""
+    from chromium import serve
+
+    folder = Path(shutil.copytree(demo, tmp_path_factory.mktemp("shown") / "runs"))
+    with serve(folder) as address:
+        yield folder, address
+
+
+@pytest.fixture
+def address(shown: tuple[Path, str]) -> str:
+    """The address of the dashboard of the demo; a file may have one of its own."""
+    return shown[1]
 
 
 @pytest.fixture(scope="module")

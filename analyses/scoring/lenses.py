@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -285,10 +285,7 @@ RANDOM = "random"
 BY_EDGE: Mapping[str, tuple[Method, Direction]] = {
     "path patching, noising": ("exact", "noising"),
     "path patching, denoising": ("exact", "denoising"),
-    "EAP": ("EAP", "noising"),
-    "EAP-IG": ("EAP-IG", "noising"),
-    "conductance": ("conductance", "noising"),
-    "GIM": ("GIM", "noising"),
+    **{method: (method, "noising") for method in get_args(Method)[1:]},
 }
 LENSES: Mapping[str, Lens] = {
     **{

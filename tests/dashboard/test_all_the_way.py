@@ -7,13 +7,12 @@ axe-core finds nothing serious, nothing leaves the machine, and nothing is missi
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chromium import leaves, opened, serve
+from chromium import leaves, opened
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.tours import TOURS
@@ -23,20 +22,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SERIOUS = {"serious", "critical"}
 HERE = "[data-testid=stMain]"
 LINE = TOURS["linguist"].stops[2].shown["word_dieren"]
-
-
-@pytest.fixture(scope="module")
-def folder(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of the Dutch lines in a folder of its own, in which runs are trained."""
-    folder = tmp_path_factory.mktemp("all-the-way")
-    shutil.copytree(demo / "dieren-s0", folder / "dieren-s0")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve(folder) as address:
-        yield address
 
 
 DESK, TELEPHONE = ("light", 1400), ("dark", 420)
@@ -169,8 +154,9 @@ def trained(page: Page, address: str, folder: Path) -> str:
     ],
     indirect=True,
 )
-def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> None:
+def test_from_a_training_to_a_link(page: Page, shown: tuple[Path, str]) -> None:
     """On the telephone with a run that is there already: ``test_clicks`` trains one at a desk."""
+    folder, address = shown
     name = trained(page, address, folder) if wide(page) else "dieren-s0"
     language, word = ("anbn", "a a b b") if wide(page) else ("dieren", LINE)
 

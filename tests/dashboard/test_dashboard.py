@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from chromium import IDLE, PATIENCE, assert_short, leaves, opened, serve
+from chromium import IDLE, PATIENCE, assert_short, leaves, opened
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
 PAGES = ("runs", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
 PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence", "generate")
-
-
-@pytest.fixture(scope="module")
-def address(demo: Path) -> Iterator[str]:
-    with serve(demo) as address:
-        yield address
 
 
 @pytest.fixture

@@ -56,6 +56,11 @@ class _Drawn:
         return list(map(tuple, self.wanted.tolist()))
 
 
+def _meant(prefixes: Prefixes) -> Meaning:
+    """Every value stands for itself."""
+    return tuple({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
+
+
 def arbitrary(prefixes: Prefixes, seed: int) -> Meaning:
     """The control: every value stands for another one, drawn at random."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 2])
@@ -82,8 +87,7 @@ def drawn_cases(
     if not len(among):
         return None
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    itself = ({v: v for v in np.unique(column).tolist()} for column in prefixes.states.T)
-    meaning = meaning or tuple(itself)
+    meaning = meaning or _meant(prefixes)
     pairs = _pairs(prefixes, among, TRIED * count, rng, meaning, change == "here")
     if change == "here":
         pairs = pairs[np.array([state in prefixes.behaviours for state in pairs.states])]

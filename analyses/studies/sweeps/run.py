@@ -68,9 +68,7 @@ def sweep(options: Sweep, progress: Progress = quiet) -> Answer:
     """
     plan = plan_of(options)
     results = _Results(plan, _known(plan))
-    # Have the workers a GPU, as far as this process can know?
-    device = options.device if options.scheduler is not None else choose_device(options.device).type
-    jobs = _jobs(plan, results.rows, options.device, AT_ONCE if device == "cuda" else 1)
+    jobs = _jobs(plan, results.rows, options.device, AT_ONCE if _on_gpu(options) else 1)
     now_and_then = _Paced(results.keep)
     progress(len(results.rows), len(plan.runs), plan.name)
     # The folder is there before any worker looks for it. If none comes to work, it goes again.
@@ -140,6 +138,12 @@ class _Paced:
             self._action()
             ended = time.monotonic()
             self._next = ended + max(EVERY, 9 * (ended - began))
+
+
+def _on_gpu(options: Sweep) -> bool:
+    """Do the workers of a sweep have a GPU, as far as this process can know?"""
+    device = options.device if options.scheduler is not None else choose_device(options.device).type
+    return device == "cuda"
 
 
 def _keep(out: Path, result: Answer) -> Answer:
