@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from chromium import clicks, counts, opened, serve
+from chromium import IDLE, clicks, counts, opened, serve
 from conftest import TINY, made_once, tiny_config
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
@@ -78,7 +78,8 @@ def test_a_grammar_of_ones_own_is_trained_broken_and_taken_along(page: Page, add
         box = page.get_by_role("textbox", name=label)
         box.fill(typed)
         box.press("Control+Enter")
-    expect(page.get_by_text("--grammar")).to_be_visible()
+    expect(page.get_by_test_id("stCode").filter(has_text="[0.7]")).to_be_visible()
+    page.wait_for_selector(IDLE)  # what is typed while the page is drawn again is lost
     steps = page.get_by_role("spinbutton", name="Steps", exact=True)
     steps.fill("20")
     steps.press("Enter")
