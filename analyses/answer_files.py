@@ -110,8 +110,8 @@ class Kept:
 
 
 def seal(table: bytes, record: Record) -> str:
-    """SHA-256 of a table's file, and of the findings and numbers as their file holds them."""
-    written = json.dumps(json.loads(json.dumps(record.findings)), sort_keys=True)
+    """SHA-256 of a table's file, and of the findings and numbers of a record as it is read."""
+    written = json.dumps(record.findings, sort_keys=True)
     numbers = json.dumps(record.numbers) if record.numbers else ""
     return hashlib.sha256(table + written.encode() + numbers.encode()).hexdigest()
 
@@ -212,6 +212,7 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     Raises:
         UserError: the answer cannot be written; what was kept before is untouched.
     """
+    record = Record.model_validate_json(as_json(record.model_dump()))  # as a reader will have it
     name, buffer = record.analysis, io.BytesIO()
     table.to_parquet(buffer, index=False)
     digest = seal(buffer.getvalue(), record)

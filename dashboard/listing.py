@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from glob import escape, glob
 from pathlib import Path
 
 import pandas as pd
@@ -75,13 +77,12 @@ def _state_of(folder: Path, name: str) -> str:
     It is over the paths, times and sizes of files: none is read.
     """
     digest = hashlib.sha256()
-    for run in find_runs(folder):
-        fixed = (
-            run / part for part in (RUN_FILE, METRICS, CORPUS, TOKENS, "checkpoints", "results")
-        )
-        for path in (*fixed, *sorted(run.glob(f"results/{name}-*/*"))):
+    parts = (RUN_FILE, METRICS, CORPUS, TOKENS, "checkpoints", "results")
+    for run in map(str, find_runs(folder)):
+        answers = sorted(glob(f"{escape(run)}/results/{name}-*/*"))
+        for path in (*(f"{run}/{part}" for part in parts), *answers):
             try:
-                stat = path.stat()
+                stat = os.stat(path)
             except OSError:  # there is none, or it has just gone
                 continue
             digest.update(f"{path}\0{stat.st_mtime_ns}\0{stat.st_size}\0".encode())

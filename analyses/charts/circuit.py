@@ -9,7 +9,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.marks import curve, dots
+from analyses.charts.marks import curve, dots, encoded
 from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, colours, figures
 
 COLOURS = {
@@ -137,23 +137,21 @@ def graph_chart(
     columns = ["x", "y", "to x", "to y", "edge", "reads", "effect", "size", "beside the plan"]
     scale_x = alt.Scale(domain=[nodes["x"].min() - 0.6, nodes["x"].max() + 0.6])
     scale_y = alt.Scale(domain=[-0.5, nodes["y"].max() + 0.5])
-    lines = (
-        alt.Chart(pd.DataFrame(rows, columns=columns))
-        .mark_rule(opacity=0.75)
-        .encode(
-            x=alt.X("x:Q", axis=None, scale=scale_x),
-            y=alt.Y("y:Q", axis=None, scale=scale_y),
-            x2="to x:Q",
-            y2="to y:Q",
-            strokeWidth=alt.StrokeWidth("size:Q", legend=None).scale(domain=[0, 1], range=[0.8, 7]),
-            color=alt.Color(f"{kind}:N", title=None)
-            .scale(domain=list(colours), range=list(colours.values()))
-            .legend(orient="top"),
-            tooltip=["edge", *dict.fromkeys(["reads", kind]), *figures("effect")],
-        )
+    lines = encoded(
+        alt.Chart(pd.DataFrame(rows, columns=columns)).mark_rule(opacity=0.75),
+        x=alt.X("x:Q", axis=None, scale=scale_x),
+        y=alt.Y("y:Q", axis=None, scale=scale_y),
+        x2="to x:Q",
+        y2="to y:Q",
+        strokeWidth=alt.StrokeWidth("size:Q", legend=None).scale(domain=[0, 1], range=[0.8, 7]),
+        color=alt.Color(f"{kind}:N", title=None)
+        .scale(domain=list(colours), range=list(colours.values()))
+        .legend(orient="top"),
+        tooltip=["edge", *dict.fromkeys(["reads", kind]), *figures("effect")],
     )
     nodes_chart = alt.Chart(nodes)
-    boxes = nodes_chart.mark_rect(cornerRadius=5).encode(
+    boxes = encoded(
+        nodes_chart.mark_rect(cornerRadius=5),
         x=alt.X("left:Q", axis=None, scale=scale_x),
         x2="right:Q",
         y=alt.Y("foot:Q", axis=None, scale=scale_y),
@@ -161,16 +159,15 @@ def graph_chart(
         color=alt.condition("datum.used", alt.value("#dbe7ee"), alt.value("#8882")),
         tooltip=["part"],
     )
-    labels = nodes_chart.mark_text(fontSize=12).encode(
+    labels = encoded(
+        nodes_chart.mark_text(fontSize=12),
         x=alt.X("x:Q", axis=None, scale=scale_x),
         y=alt.Y("y:Q", axis=None, scale=scale_y),
         text="part:N",
         color=alt.condition("datum.used", alt.value("#12303f"), alt.value(QUIET)),
     )
-    heads = nodes["x"].nunique()
-    return (lines + boxes + labels).properties(
-        width=max(360, 60 * heads), height=72 * nodes["y"].nunique()
-    )
+    width, height = max(360, 60 * nodes["x"].nunique()), 72 * nodes["y"].nunique()
+    return alt.layer(lines, boxes, labels, width=width, height=height)
 
 
 def _places(edges: pd.Index) -> dict[str, tuple[float, float]]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -75,11 +75,11 @@ def _settings(run: Run) -> dict[str, Any]:
 @lru_cache(2048)
 def _values(config: TrainConfig) -> Mapping[str, Any]:
     """The configuration without the seed, in one level."""
-    values = asdict(config)
-    del values["seed"]
-    model = values.pop("model")
-    counting = model.pop("counting")
-    return MappingProxyType(values | model | counting)
+    parts = (config, config.model, config.model.counting)
+    values = {f.name: getattr(part, f.name) for part in parts for f in fields(part)}
+    for name in ("seed", "model", "counting"):
+        del values[name]
+    return MappingProxyType(values)
 
 
 def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]:
@@ -88,9 +88,9 @@ def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]
     Args:
         damaged: the names of runs that cannot be opened are added to it, by reason.
     """
-    fields = _settings(run)
+    settings = _settings(run)
     beside = _opened(run.path.parent, {} if damaged is None else damaged)
-    same = [other for other, theirs in beside if theirs == fields]
+    same = [other for other, theirs in beside if theirs == settings]
     return sorted(same, key=lambda other: other.config.seed)
 
 
