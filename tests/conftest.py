@@ -91,7 +91,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     """What is there already is not looked through again: it is half a million objects."""
     gc.freeze()
-    gc.set_threshold(10_000)  # not after each few hundred objects, of which a page makes thousands
+    gc.set_threshold(10_000)  # a page makes thousands of objects: 700 would be too few
     gc.enable()
 
 
