@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analyses.claims import Claim, Knowledge
 from models.errors import UserError
-from models.reading import names_in, read_bytes
+from models.reading import folders_in, read_bytes
 from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
@@ -139,7 +139,7 @@ def _listed(folder: Path, name: str) -> list[Path]:
         UserError: they may not be read.
     """
     numbered = re.compile(rf"{re.escape(name)}-(\d+)")
-    names = names_in(folder / RESULTS)
+    names = folders_in(folder / RESULTS)
     pairs = [(int(number[1]), number[0]) for item in names if (number := numbered.fullmatch(item))]
     return [folder / RESULTS / item for _, item in sorted(pairs)]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from analyses.studies.between import between, two_kinds
+from analyses.studies.between import between
 from analyses.studies.listing import runs_of
 from analyses.studies.planned import compared
-from analyses.studies.seeds import comparable, means, siblings
+from analyses.studies.seeds import comparable, means, siblings, two_kinds
 from models.runs.files import is_locked
 from models.runs.run import CORPUS, METRICS, RUN_FILE, TOKENS, Run, find_runs
 

@@ -40,11 +40,12 @@ def _refused(path: Path, error: OSError, cure: str) -> UserError:
     return UserError(f"cannot read {path} ({told(error)}): {cure}")
 
 
-def names_in(folder: Path) -> list[str]:
-    """The names in a folder; none where there is no folder. Raises UserError if it may not be
-    read or entered."""
+def folders_in(folder: Path) -> list[str]:
+    """The names of the folders in a folder, and of links to folders; none where there is no folder.
+    Raises UserError if it may not be read or entered."""
     try:
-        return os.listdir(os.path.join(folder, "."))  # to reach "." it must be entered
+        with os.scandir(os.path.join(folder, ".")) as entries:  # to reach "." it must be entered
+            return [e.name for e in entries if e.is_dir(follow_symlinks=False) or os.path.isdir(e)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

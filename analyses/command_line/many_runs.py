@@ -21,8 +21,9 @@ from analyses.script import as_json, where
 from analyses.studies import between, planned
 from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
+from analyses.studies import seeds as over
 from analyses.studies.report import report as report_of
-from analyses.studies.seeds import ask_all, by_run, chosen, for_reading, means, over_groups
+from analyses.studies.seeds import ask_all, by_run, chosen, means, over_groups, two_kinds
 from analyses.studies.sweeps import bands, over_seeds, paired
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps import summary as of_sweep
@@ -66,7 +67,7 @@ def seeds(options: Seeds) -> None:
     if options.by_run:
         OUT.print(table_of(table))
         return
-    tables, legend = for_reading(table, COLUMNS)
+    tables, legend = over.for_reading(table, COLUMNS)
     for title, part in tables:
         OUT.print(table_of(part, title))
     OUT.print(legend)
@@ -78,7 +79,7 @@ def seeds(options: Seeds) -> None:
 
 def _against(options: Seeds, other: Path, names: Sequence[str]) -> None:
     """The differences between two kinds of runs, each over its seeds."""
-    sides = between.two_kinds(options.path, other)
+    sides = two_kinds(options.path, other)
     for runs in sides if options.ask else ():
         with progress_bar("seeds") as report:
             ask_all(runs, names, options.workers, report, options.scheduler)

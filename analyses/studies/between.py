@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import altair as alt
 import pandas as pd
@@ -12,34 +11,12 @@ from altair.typing import ChartType
 from analyses.answer_files import Kept
 from analyses.charts import marks
 from analyses.charts.theme import QUIET, TRAINED, figures
-from analyses.studies.seeds import chosen, comparable, figure, groups, means
+from analyses.studies.seeds import comparable, figure, means
 from interp.statistics import brackets, weighted_sum
-from models.errors import UserError
 from models.runs.run import Run
 
 SIDES = ("first", "second")
 ENDS = ["", "_low", "_high"]
-
-
-def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
-    """The finished runs that differ from each of two in the seed alone, itself among them.
-
-    Raises:
-        UserError: a path is no run, a side has fewer than two finished ones, or both are of one
-            kind.
-    """
-    sides = chosen(Run(first).path)[0], chosen(Run(second).path)[0]
-    if len(groups([sides[0][0], sides[1][0]])) < 2:
-        raise UserError(
-            f"{first.name} and {second.name} differ in the seed alone: compare two configurations"
-        )
-    for path, runs in zip((first, second), sides, strict=True):
-        if len(runs) < 2:
-            raise UserError(
-                f"{path.name} is the only seed of its kind: train it with another --seed, and the "
-                "two kinds can be compared"
-            )
-    return sides
 
 
 def between(

@@ -42,6 +42,8 @@ UNASKED = "not asked"
 UNFINISHED = "not finished"
 DIVERGED = "its training diverged"
 
+_Settings = dict[str, Any]
+
 
 # -- which runs belong together -------------------------------------------------------------------
 
@@ -65,7 +67,7 @@ class _Group:
         return ", ".join([str(language[1]), *(f"{name} {value}" for name, value in others)])
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: Run) -> _Settings:
     """The configuration without the seed, in one level; for a corpus with a hash of its lines."""
     lines = run.corpus_bytes()
     corpus = None if lines is None else hashlib.sha256(lines).hexdigest()[:8]
@@ -82,29 +84,29 @@ def _values(config: TrainConfig) -> Mapping[str, Any]:
     return MappingProxyType(values)
 
 
-def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]:
-    """This run and those beside it that have the same configuration, apart from the seed.
+def siblings(run: Run) -> list[Run]:
+    """This run and those beside it that have the same configuration, apart from the seed."""
+    return [other for other, _ in _alike(run, _opened(run.path.parent)[0])]
 
-    Args:
-        damaged: the names of runs that cannot be opened are added to it, by reason.
-    """
+
+def _alike(run: Run, opened: Iterable[tuple[Run, _Settings]]) -> list[tuple[Run, _Settings]]:
+    """The opened runs that have the configuration of this one, apart from the seed."""
     settings = _settings(run)
-    beside = _opened(run.path.parent, {} if damaged is None else damaged)
-    same = [other for other, theirs in beside if theirs == settings]
-    return sorted(same, key=lambda other: other.config.seed)
+    same = [pair for pair in opened if pair[1] == settings]
+    return sorted(same, key=lambda pair: pair[0].config.seed)
 
 
-def _opened(folder: Path, damaged: dict[str, list[str]]) -> list[tuple[Run, dict[str, Any]]]:
-    """The runs of a folder, with their settings. The names of those that cannot be opened are added
-    to ``damaged``, by reason: one damaged or foreign run does not stop the others."""
-    opened = []
+def _opened(folder: Path) -> tuple[list[tuple[Run, _Settings]], dict[str, list[str]]]:
+    """The runs of a folder, with their settings; and by reason the names of those that cannot be
+    opened: one damaged or foreign run does not stop the others."""
+    opened, damaged = list[tuple[Run, _Settings]](), dict[str, list[str]]()
     for path in find_runs(folder):
         try:
             run = Run(path)
             opened.append((run, _settings(run)))
         except UserError as error:
             damaged.setdefault(str(error), []).append(path.name)
-    return opened
+    return opened, damaged
 
 
 def groups(runs: Sequence[Run]) -> list[_Group]:
@@ -149,14 +151,42 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     Raises:
         UserError: no finished run is there.
     """
-    left_out: dict[str, list[str]] = {}
+    run = Run(path) if (path / RUN_FILE).is_file() or not find_runs(path) else None
+    opened, damaged = _opened(run.path.parent if run else path)
+    return _finished(path, _alike(run, opened) if run else opened, damaged)
+
+
+def two_kinds(first: Path, second: Path) -> tuple[list[Run], list[Run]]:
+    """The finished runs that differ from each of two in the seed alone, itself among them.
+
+    Raises:
+        UserError: a path is no run, a side has fewer than two finished ones, or both are of one
+            kind.
+    """
+    samples = Run(first), Run(second)
+    opened = {folder: _opened(folder)[0] for folder in {run.path.parent for run in samples}}
+    one, other = (_finished(r.path, _alike(r, opened[r.path.parent]), {})[0] for r in samples)
+    if len(groups([one[0], other[0]])) < 2:
+        raise UserError(
+            f"{first.name} and {second.name} differ in the seed alone: compare two configurations"
+        )
+    for path, runs in zip((first, second), (one, other), strict=True):
+        if len(runs) < 2:
+            raise UserError(
+                f"{path.name} is the only seed of its kind: train it with another --seed, and the "
+                "two kinds can be compared"
+            )
+    return one, other
+
+
+def _finished(
+    path: Path, opened: Iterable[tuple[Run, _Settings]], left_out: dict[str, list[str]]
+) -> tuple[list[Run], list[str]]:
+    """The finished ones of opened runs, each seed once; and notes on the others and on those that
+    were left out before, by reason. Raises UserError where none is finished."""
     runs: dict[tuple[Any, ...], Run] = {}
-    if (path / RUN_FILE).is_file() or not find_runs(path):
-        opened = [(run, dict[str, Any]()) for run in siblings(Run(path), left_out)]
-    else:
-        opened = _opened(path, left_out)
     for run, settings in opened:
-        key, status = (*settings.values(), run.config.seed), run.record["status"]
+        key, status = (*settings.values(), run.config.seed), run.opened["status"]
         if status == "diverged":
             left_out.setdefault(DIVERGED, []).append(run.name)
         elif status != "finished":
@@ -187,12 +217,8 @@ def ask_all(
     Returns:
         The reason why there is no answer, by run and analysis, where there is none.
     """
-    jobs = {
-        (run.name, name): (run.path, name)
-        for run in runs
-        for name in names
-        if not _is_kept(run, name)
-    }
+    unasked = [(run, name) for run in runs for name in names if not _is_kept(run, name)]
+    jobs = {(run.name, name): (run.path, name) for run, name in unasked}
     reasons: dict[tuple[str, str], str] = {}
     if not jobs:
         return reasons
@@ -246,12 +272,10 @@ def means(results: Sequence[Kept]) -> pd.DataFrame:
     table = []
     for key, values in rows.dropna(subset=["value"]).groupby(labels, sort=False)["value"]:
         mean, low, high = seeds_interval(values.to_numpy())
-        if dict(zip(labels, key, strict=True)).get("of") in module.outcomes and len(values) > 1:
+        number = dict(zip(labels, key, strict=True))
+        if number.get("of") in module.outcomes and len(values) > 1:
             low, high = wilson(int(values.sum()), len(values))
-        table.append(
-            dict(zip(labels, key, strict=True))
-            | {"mean": mean, "low": low, "high": high, "seeds": len(values)}
-        )
+        table.append(number | {"mean": mean, "low": low, "high": high, "seeds": len(values)})
     return pd.DataFrame(table)
 
 
@@ -299,7 +323,7 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Kept], dict[str, st
 def _usable(run: Run, name: str) -> list[Kept]:
     """The kept answers of a run that still hold. Raises UserError with the reason where there is
     none."""
-    if run.record["status"] != "finished":
+    if run.opened["status"] != "finished":
         raise UserError(UNFINISHED)
     answers = Answers.of(run, name)
     if usable := answers.current():

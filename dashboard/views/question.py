@@ -16,7 +16,7 @@ from analyses.needs import lack
 from analyses.questions.inside.probing import heatmap
 from analyses.studies import between
 from analyses.studies.planned import for_reading
-from analyses.studies.seeds import ask_all, wide
+from analyses.studies.seeds import ask_all, two_kinds, wide
 from analyses.track_record import track_record
 from dashboard import controls
 from dashboard.background import offer
@@ -205,7 +205,7 @@ def difference(name: str) -> None:
                 f"{name} of {paths}",
                 "Ask all networks of both kinds alike",
                 lambda report: ask_all(
-                    [r for s in between.two_kinds(*paths) for r in s], [name], 1, report
+                    [r for s in two_kinds(*paths) for r in s], [name], 1, report
                 ),
             )
         if len(table) or not missing:

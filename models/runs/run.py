@@ -35,7 +35,7 @@ from models.languages import FormalLanguage, Language
 from models.languages.corpus import check_sides
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
-from models.reading import names_in, read_bytes
+from models.reading import folders_in, read_bytes
 from models.runs.checkpoints import (
     CONFIG,
     WEIGHTS,
@@ -70,6 +70,7 @@ class Run:
 
     Attributes:
         path: the folder.
+        opened: the record as it was when the run was opened.
         config: the configuration of the training.
         seen_at: the step whose checkpoint is looked at; None is the last that there is.
     """
@@ -97,8 +98,8 @@ class Run:
                     f"{path} is not a run: {cure if runs else 'train one with `lab train anbn`'}"
                 )
         self.path = path
-        self._opened = self.record
-        self.config = config_of(path / RUN_FILE, self._opened)
+        self.opened = self.record
+        self.config = config_of(path / RUN_FILE, self.opened)
         self.seen_at = seen_at
         if seen_at is not None:
             self._folder(seen_at)
@@ -257,12 +258,12 @@ class Run:
         Raises:
             UserError: they cannot be read, or are not those that the run was made with.
         """
-        return self._kept(CORPUS, self._opened.get("corpus_sha256"))
+        return self._kept(CORPUS, self.opened.get("corpus_sha256"))
 
     def tokens_bytes(self) -> bytes | None:
         """The file of the tokeniser; None if the symbols are the tokens. Raises UserError as
         ``corpus_bytes``."""
-        return self._kept(TOKENS, self._opened.get("tokens_sha256"))
+        return self._kept(TOKENS, self.opened.get("tokens_sha256"))
 
     def _kept(self, name: str, made_with: str | None) -> bytes | None:
         path = self.path / name
@@ -297,9 +298,8 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        folder = self.checkpoints
-        names = (n for n in names_in(folder) if re.fullmatch("step-[0-9]{6,15}", n))
-        return sorted(int(n[5:]) for n in names if os.path.isdir(os.path.join(folder, n)))
+        names = folders_in(self.checkpoints)
+        return sorted(int(n[5:]) for n in names if re.fullmatch("step-[0-9]{6,15}", n))
 
     def forget_checkpoints(self, after: int, but: Collection[int] = ()) -> None:
         """Removes the checkpoints of later steps, but for some.
@@ -399,16 +399,11 @@ def _version(package: str) -> str:
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name. One that is half written (".name") is not
     among them, nor one whose name no table or page can show, since it is not UTF-8. One that may
-    not be entered is among them: who opens it is told so. Raises UserError where the folder itself
-    may not be read."""
-    names = (name for name in names_in(folder) if not name.startswith(".") and _is_text(name))
-    return sorted(folder / name for name in names if _may_be_run(folder / name))
-
-
-def _may_be_run(path: Path) -> bool:
-    """Does a folder hold a run, as far as can be seen?"""
-    closed = path.is_dir() and not os.access(path, os.X_OK)
-    return closed or os.path.lexists(path / RUN_FILE)  # who opens a link to nothing is told so
+    not be entered is among them, and one whose record is a link to nothing: who opens it is told
+    so. Raises UserError where the folder itself may not be read."""
+    names = sorted(n for n in folders_in(folder) if not n.startswith(".") and _is_text(n))
+    paths = (folder / name for name in names)
+    return [p for p in paths if os.path.lexists(p / RUN_FILE) or not os.access(p, os.X_OK)]
 
 
 def _exists(path: Path) -> UserError:

@@ -475,9 +475,9 @@ def test_a_picture_without_memory_is_one_line(said: str, monkeypatch: pytest.Mon
 def test_answers_that_may_not_be_read_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as if nobody had asked."""
 
-    def closed(path: str) -> list[str]:
+    def closed(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("models.reading.os.listdir", closed)
+    monkeypatch.setattr("models.reading.os.scandir", closed)
     with pytest.raises(UserError, match=r"^cannot read \S*results \(Permission denied\): "):
         kept_in(run.path, NAME)

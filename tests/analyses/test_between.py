@@ -19,10 +19,14 @@ from analyses.command_line.app import main
 from analyses.options.behaviour import Accuracy
 from analyses.options.parts import Patching
 from analyses.questions.behaviour import accuracy
-from analyses.studies.between import between, chart, for_reading, two_kinds
+from analyses.studies import seeds as over
+from analyses.studies.between import between, chart, for_reading
+from analyses.studies.seeds import two_kinds
 from interp.statistics import seeds_interval, weighted_sum
+from models.base import build
 from models.errors import UserError
-from models.runs.run import Run
+from models.languages import language
+from models.runs.run import RUN_FILE, Run
 from models.training.loop import train
 
 
@@ -63,6 +67,30 @@ def test_a_difference_is_that_of_the_means(kinds: tuple[Path, Path]) -> None:
     for end, other_end in (("difference", "difference"), ("low", "high"), ("high", "low")):
         np.testing.assert_allclose(backward[end], -table[other_end])
     assert legend.startswith("Means over 3 and 2 networks and their differences")
+
+
+def test_two_kinds_in_one_folder_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for layers in (1, 2):
+        for number in (1, 0):
+            config = tiny_config(seed=number, model=replace(TINY, n_layers=layers))
+            symbols = language(config.language).vocabulary
+            path = tmp_path / f"layers-{layers}-{number}"
+            Run.create(path, config, model=build(config.model, symbols))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / RUN_FILE).write_text("{")
+    read, once = list[Path](), over._opened
+
+    def opened(folder: Path) -> object:
+        read.append(folder)
+        return once(folder)
+
+    monkeypatch.setattr(over, "_opened", opened)
+    sides = two_kinds(tmp_path / "layers-2-1", tmp_path / "layers-1-0")
+    names = [[run.name for run in side] for side in sides]
+    assert names == [["layers-2-0", "layers-2-1"], ["layers-1-0", "layers-1-1"]]
+    assert read == [tmp_path]
 
 
 def test_it_is_read_and_drawn(kinds: tuple[Path, Path]) -> None:

@@ -155,14 +155,14 @@ def test_a_folder_that_may_not_be_read_is_told(
     """A stand-in for the rights of another user, because root may read everything."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != trained.path)
     assert trained.path in find_runs(trained.path.parent)
-    lists, exists = os.listdir, os.path.lexists
+    scan, exists = os.scandir, os.path.lexists
 
-    def closed(path: str) -> list[str]:
+    def closed(path: str) -> Any:
         if Path(path).is_relative_to(trained.path):
             raise PermissionError(13, "Permission denied", str(path))
-        return lists(path)
+        return scan(path)
 
-    monkeypatch.setattr(os, "listdir", closed)
+    monkeypatch.setattr(os, "scandir", closed)
     monkeypatch.setattr(os.path, "lexists", lambda path: path.name != RUN_FILE and exists(path))
     for ask in (lambda: Run(trained.path), trained.steps):
         with pytest.raises(UserError, match=rf"^cannot read {trained.path}\S* \(Permission denied"):
