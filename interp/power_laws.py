@@ -24,7 +24,7 @@ RESAMPLES = 400
 
 
 @dataclass(frozen=True)
-class Law:
+class _Law:
     """A law that was fitted.
 
     Attributes:
@@ -71,7 +71,7 @@ def _exponential(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
     return np.logaddexp(theta[0] - size / np.exp(theta[1]), theta[2])
 
 
-def power(size: Array, loss: Array) -> Law:
+def power(size: Array, loss: Array) -> _Law:
     """a N^-alpha + c, with c >= 0 (Kaplan et al. 2020).
 
     c is 0 unless AICc wants it: a constant that is not there would make the exponent too large.
@@ -81,7 +81,7 @@ def power(size: Array, loss: Array) -> Law:
     straight = np.array([level, -slope, -np.inf])
     bent = _free(_power, [[level, -2 * slope, y.min() - 0.5]], size, y, _power_slopes)
 
-    def law(theta: np.ndarray, count: int) -> Law:
+    def law(theta: np.ndarray, count: int) -> _Law:
         named = {"a": float(np.exp(theta[0])), "alpha": float(theta[1])}
         named["c"] = float(np.exp(theta[2]))
         fitted = _power(theta, size)
@@ -90,7 +90,7 @@ def power(size: Array, loss: Array) -> Law:
     return min(law(straight, 2), law(bent, 3), key=lambda fit: fit.aicc)
 
 
-def exponential(size: Array, loss: Array) -> Law:
+def exponential(size: Array, loss: Array) -> _Law:
     """a exp(-N / b) + c, with c >= 0: after a few times b all is learned."""
     y = np.log(loss)
     low = y.min() - 12  # as good as c = 0
@@ -104,7 +104,7 @@ def exponential(size: Array, loss: Array) -> Law:
     return _law("exponential", named, y, fitted, lambda at: np.exp(_exponential(theta, at)))
 
 
-def logarithmic(size: Array, loss: Array) -> Law:
+def logarithmic(size: Array, loss: Array) -> _Law:
     """a - b log N: each doubling of the size takes the same amount off."""
     y, x = np.log(loss), np.log(size)
     floor = loss.min() / 10  # where the line would leave the losses
@@ -120,7 +120,7 @@ def logarithmic(size: Array, loss: Array) -> Law:
     )
 
 
-def broken(size: Array, loss: Array) -> Law:
+def broken(size: Array, loss: Array) -> _Law:
     """Two power laws that meet at a size: an exponent below it, and another one above."""
     y, x = np.log(loss), np.log(size)
     places = np.unique(x)
@@ -132,7 +132,7 @@ def broken(size: Array, loss: Array) -> Law:
         if best is None or rest < best[0]:
             best = rest, float(bend), theta
     if best is None:
-        return Law("broken", {}, float("nan"), lambda at: np.full(at.shape, np.nan))
+        return _Law("broken", {}, float("nan"), lambda at: np.full(at.shape, np.nan))
     _, bend, theta = best
     named = {"alpha": -float(theta[1]), "alpha_above": -float(theta[1] + theta[2])}
     named["at"] = float(np.exp(bend))
@@ -150,7 +150,7 @@ def _bent(x: np.ndarray, bend: float) -> np.ndarray:
     return np.column_stack([np.ones_like(x), x, np.maximum(x - bend, 0)])
 
 
-def _constant(size: Array, loss: Array) -> Law:
+def _constant(size: Array, loss: Array) -> _Law:
     """No law: size does not matter."""
     y = np.log(loss)
     mean = float(y.mean())
@@ -160,7 +160,7 @@ def _constant(size: Array, loss: Array) -> Law:
     )
 
 
-LAWS: Mapping[str, Callable[[Array, Array], Law]] = MappingProxyType(
+LAWS: Mapping[str, Callable[[Array, Array], _Law]] = MappingProxyType(
     {
         "power": power,
         "exponential": exponential,
@@ -178,13 +178,13 @@ def _law(
     fitted: np.ndarray,
     predict: Callable[[Array], Array],
     count: int | None = None,
-) -> Law:
+) -> _Law:
     """A law with its AICc, of ``count`` free numbers and the scatter."""
     n, k = len(y), (len(named) if count is None else count) + 1
     rest = max(float(np.square(fitted - y).sum()), 1e-300)
     enough = n - k - 1 > 0
     aicc = n * np.log(rest / n) + 2 * k + 2 * k * (k + 1) / (n - k - 1) if enough else np.nan
-    return Law(name, named, float(aicc), predict)
+    return _Law(name, named, float(aicc), predict)
 
 
 def exponent_interval(

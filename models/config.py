@@ -46,7 +46,7 @@ class TrainConfig:
         regex: a regular expression whose letters and digits are the symbols, such as "(a|b)*ab".
         symbols: symbols that the expression does not name.
         grammar: the productions of a context-free grammar, such as "S -> 'a' S 'b' | 'a' 'b'", or a
-            file of them.
+            file of them, or one of JFLAP.
         vocabulary: what its tokens are: "words", the symbols themselves; "characters", the letters
             of the symbols; or "bpe:16", letters and 16 merges of byte-pair encoding, learned on
             words of the language.

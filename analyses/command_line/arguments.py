@@ -44,6 +44,7 @@ from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.grammars.reading import ARROW
 from models.languages.own_grammar import MOST_LETTERS
+from models.languages.reading.jflap import productions_of
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
@@ -259,9 +260,8 @@ def productions(grammar: str) -> str:
         return grammar  # productions with another arrow, and no file: its reader says what is wrong
     cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
     text = read_text(Path(grammar), cure, MOST_LETTERS) or "\n"
-    if text.startswith("<?xml"):
-        raise UserError(f"{grammar} is XML, as JFLAP writes it: {cure}")
-    return text
+    xml = text.startswith(("<?xml", "<structure"))
+    return productions_of(text, grammar) if xml else text
 
 
 ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]

@@ -40,7 +40,7 @@ class Languages(Shows):
     Attributes:
         name: a language: its machine, its production rules, and what a reader keeps of a word.
         word: the word; by default an example.
-        grammar: the productions of a language of your own, or a file of them.
+        grammar: the productions of a language of your own, or a file of them, or one of JFLAP.
         tokens: how its words are cut into tokens: characters, or bpe:16 for letters and 16 merges.
             Do byte pairs find its words? The --word may be misspelled.
     """

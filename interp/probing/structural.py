@@ -52,7 +52,7 @@ class Sentences:
         return self.mask[:, :, None] & self.mask[:, None] if of == "distance" else self.mask
 
 
-class StructuralProbe:
+class _StructuralProbe:
     """A fitted probe.
 
     Args:
@@ -77,7 +77,7 @@ class StructuralProbe:
         return _read(self.of, z @ self.weights + self.bias)
 
 
-def fit(sentences: Sentences, of: Structure, rank: int = 32, seed: int = 0) -> StructuralProbe:
+def fit(sentences: Sentences, of: Structure, rank: int = 32, seed: int = 0) -> _StructuralProbe:
     """Fits a probe by Adam to the absolute error, the mean of a sentence's pairs or words counting
     once, as in the paper.
 
@@ -103,7 +103,7 @@ def fit(sentences: Sentences, of: Structure, rank: int = 32, seed: int = 0) -> S
             weights.grad, bias.grad = torch.autograd.grad(loss, [weights, bias])
             optimiser.step()
             schedule.step()
-    return StructuralProbe(of, weights.detach(), bias.detach(), mean, scale)
+    return _StructuralProbe(of, weights.detach(), bias.detach(), mean, scale)
 
 
 def _read(of: Structure, z: Float[Tensor, "batch pos rank"]) -> Tensor:

@@ -24,8 +24,8 @@ from models.languages.language import (
     Split,
     VariableKind,
 )
+from models.languages.reading.line_shapes import HEADERS, labelled, paired, refuse_others, unquoted
 from models.languages.vocabulary import BORDER, END_ID, UNK, Vocabulary, Word, Words
-from models.line_shapes import HEADERS, labelled, paired, refuse_others, unquoted
 from models.reading import one_form, read_bytes, read_text
 
 SPLITS = get_args(Split)

@@ -93,7 +93,7 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             f"{fault} cannot be read: close each bracket, and give | and & something on both "
             "sides, and * + ? something before them"
         ) from None
-    if not _is_small(nfa):
+    if not is_small(nfa):
         raise UserError(f"{fault} needs an automaton of over {MOST_STATES} states: shorten it")
     language = RegularLanguage.from_regex(name, regex, "".join(used))
     states = len(language.delta)
@@ -132,7 +132,7 @@ def check_name(name: str) -> None:
         )
 
 
-def _is_small(nfa: NFA) -> bool:
+def is_small(nfa: NFA) -> bool:
     """Has its deterministic automaton at most ``MOST_STATES`` states? Building it may take for
     ever."""
     if len(nfa.states) > 10 * MOST_STATES:

@@ -31,7 +31,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "errors cards hooks",
         "checks",
         "choices",
-        "reading line_shapes",
+        "reading",
         "languages",
         "objectives",
         "families",

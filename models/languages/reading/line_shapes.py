@@ -130,8 +130,8 @@ def refuse_others(lines: Sequence[str], where: str, layout: str) -> None:
     """Raises UserError for shapes that hold no labels and no pairs."""
     if lines and lines[0].startswith("<?xml"):
         raise UserError(
-            f"{where} is XML, as JFLAP writes it: give lines of {layout}, or an automaton in the "
-            "form of AT&T"
+            f"{where} is XML, as JFLAP writes it: give lines of {layout}, or read it as a "
+            "language of your own with --grammar"
         )
     if lines and all(map(IN_OUT.fullmatch, lines)):
         raise UserError(

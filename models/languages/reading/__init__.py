@@ -1,0 +1,1 @@
+"""Files of lines and of automata in the shapes that people have."""
