@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from analyses.charts.discovery import BY, by_class, shares
@@ -11,11 +15,16 @@ from analyses.questions.rule.rule_evidence import transitions
 from analyses.rules import automaton_file, of_network, recovery
 from analyses.rules import discover as discoveries
 from analyses.rules import record as records
+from analyses.rules.lines import LONGEST
 from analyses.rules.narrowing import asked
 from analyses.script import as_json, where
+from models.errors import UserError
+from models.languages import read_lines
 
 SHOWN = 8
 """Rules beside the best that are printed."""
+MOST_LABELS = 10
+"""The most labels that each get a rule: one takes a minute or so."""
 
 
 def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
@@ -60,19 +69,42 @@ def _of_automaton(options: OfAutomaton) -> None:
 
 
 def _of_lines(options: Discover) -> None:
-    with progress_bar(options.lines.name) as report:
-        record = discoveries.discover(options, report)
-    table = pd.DataFrame(records.table(record))
+    """The rule of each label that is asked for."""
+    labels = list(dict.fromkeys(read_lines(options.lines, LONGEST).labels))
+    asked_for = {"": options}
+    if options.accepted is None and len(labels) > 2:
+        names = {label: f"{options.name}-{label}".replace("/", "-") for label in labels}
+        asked_for = {a: replace(options, accepted=a, name=name) for a, name in names.items()}
+        if not len(labels) == len({o.name for o in asked_for.values()}) <= MOST_LABELS:
+            raise UserError(f"{options.lines} has {len(labels)} labels: choose one with --accepted")
+    made = {}
+    for label, of_label in asked_for.items():
+        with progress_bar(of_label.name) as report:
+            made[label] = discoveries.discover(of_label, report)
+    tables = [pd.DataFrame(records.table(record)) for record in made.values()]
+    if len(made) > 1:
+        tables = [table.assign(label=label) for label, table in zip(made, tables, strict=True)]
+    facts = {label: _facts(record) for label, record in made.items()}
+    if shown(options, pd.concat(tables), facts.get("", facts)):
+        return
+    for record in made.values():
+        _print(record, options.out)
+
+
+def _facts(record: dict[str, Any]) -> dict[str, Any]:
+    """The content of a record for JSON."""
     best = record["best"] or {"words": None, "class": None, "dfa": None}
     more = {key: record[key] for key in ("space", "decide", "ways")}
     about = {"headline": records.headline(record), "evidence": records.evidence(record)}
-    if shown(options, table, record["found"] | best | about | more):
-        return
+    return {**record["found"], **best, **about, **more}
+
+
+def _print(record: dict[str, Any], out: Path) -> None:
     for note in record["notes"]:
         OUT.print(note)
     OUT.print(records.headline(record), style="bold")
     OUT.print(records.evidence(record))
-    OUT.print(table_of(table))
+    OUT.print(table_of(pd.DataFrame(records.table(record))))
     if record["space"]:
         OUT.print(records.question(record))
         OUT.print(table_of(pd.DataFrame(records.others(record)[:SHOWN])))
@@ -81,8 +113,8 @@ def _of_lines(options: Discover) -> None:
     if record["decide"]:
         OUT.print("These lines would decide: which label does each have?")
         OUT.print(table_of(pd.DataFrame(asked(record))))
-    folders = [options.out / record["run"]] if record["run"] else []
-    folders.append(options.out / records.FOLDER / record["name"])
+    folders = [out / record["run"]] if record["run"] else []
+    folders.append(out / records.FOLDER / record["name"])
     OUT.print("  " + ", ".join(map(str, folders)), style="dim")
 
 

@@ -39,10 +39,11 @@ class Discover(Shows, Trains):
 
     Attributes:
         lines: a file of labelled lines: label <tab> words, CSV, JSON lines, fastText, Abbadingo.
-            There are two labels, of any name.
+            The labels may have any names.
         out: the folder of all runs.
         name: the name of the corpus, which its runs and its folder bear; by default the file's.
         accepted: the label whose lines the rule describes; by default the label of the first line.
+            Of three labels and more each has a rule of its own, against all others.
         networks: the largest number of networks to train before giving up.
         rivals: let methods without a Transformer learn the same lines.
         queries: the most words that each network is asked while its automata are learned.

@@ -30,12 +30,13 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     """The labels and words to learn from, the accepted label first; and sentences on what changed.
 
     Args:
-        path: a file of lines, label <tab> words.
-        accepted: the label that comes first; by default that of the first line.
+        path: a file of labelled lines.
+        accepted: the label that comes first, by default that of the first line. If it is given, all
+            others are held against it as one: there are two labels then.
 
     Raises:
-        UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; not two
-            labels; too few lines.
+        UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; one
+            label alone; too few lines.
     """
     labels, words, shape = read_lines(path, LONGEST)
     if len(words) > MOST_LINES:
@@ -43,19 +44,24 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     names = list(dict.fromkeys(labels))
     if accepted is not None and (accepted := one_form(accepted)) not in names:
         raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
-    if len(names) != 2:
-        listing = ", ".join(names[:4]) or "no line"
-        raise UserError(f"{path}: found {len(names)} label(s) ({listing}): exactly two are needed")
-    notes = [shape] if shape else []
+    if len(names) < 2:
+        raise UserError(
+            f"{path}: all lines have the label {names[0]}: a rule tells two apart, so add others"
+            if names
+            else f"{path} has no line: write label, tab, words"
+        )
+    first, notes = accepted or names[0], [shape] if shape else []
+    if accepted and len(names) > 2:
+        labels = [label if label == accepted else f"not {accepted}" for label in labels]
+        notes.append(f"{accepted} is held against the other {len(names) - 1} labels together")
     labels, words = _once(labels, words, notes)
-    words = _fewer_words(words, np.array(labels) == names[0], notes)
-    if len(words) < FEWEST or len(set(labels)) != 2:
+    words = _fewer_words(words, np.array(labels) == first, notes)
+    if len(words) < FEWEST or len(set(labels)) < 2:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(
             f"{path}: {len(words)} different lines of {len(set(labels))} label(s){why}: "
-            f"at least {FEWEST} lines of two labels are needed"
+            f"at least {FEWEST} lines, of two labels or more, are needed"
         )
-    first = accepted or names[0]
     order = sorted(range(len(words)), key=lambda i: labels[i] != first)
     return [labels[i] for i in order], [words[i] for i in order], notes
 

@@ -59,18 +59,27 @@ def read_lines(path: Path, longest: int = 10_000) -> _Lines:
     Args:
         longest: the most words in a line.
 
+    Lines without words are left out, as ``shape`` then says: a network reads a symbol at least.
+
     Raises:
-        UserError: the file cannot be read or is too large, is no text, or a line is malformed.
+        UserError: the file cannot be read or is too large, is no text, or a line is malformed; or
+            none has words.
     """
     layout = "label, tab, words"
     text, encoding = _text(path, f"give a file of lines, {layout}")
     lines = _split(text)
     cells, shape = labelled(lines, str(path)) or (None, "")
     if cells is None:
-        labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest)
+        labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest, least=0)
     else:
-        labels, words = _cells(cells, path, ("label", "words"), longest)
-    return _Lines(labels, words, "; ".join(filter(None, (shape, encoding))))
+        labels, words = _cells(cells, path, ("label", "words"), longest, least=0)
+    empty = [label for label, line in zip(labels, words, strict=True) if not line]
+    if empty and len(empty) == len(labels):
+        raise UserError(f"{path}: no line has words: write {layout}")
+    out = f"{len(empty)} without words left out, labelled {' and '.join(dict.fromkeys(empty))}"
+    told = "; ".join(filter(None, (shape, encoding, out if empty else "")))
+    labels = [label for label, line in zip(labels, words, strict=True) if line]
+    return _Lines(labels, [line for line in words if line], told)
 
 
 def read_columns(
@@ -128,6 +137,7 @@ def _columns(
     columns: tuple[str, str],
     headers: Collection[str],
     longest: int,
+    least: int = 1,
 ) -> tuple[list[str], list[Word]]:
     layout = ", tab, ".join(columns)
     first, *heads = (line.split("\t")[0].strip(' "') for line in lines or [""])
@@ -142,20 +152,24 @@ def _columns(
             )
     cells = zip(*(line.split("\t") for line in lines[start:]), strict=True)
     pairs = zip(*(unquoted(column) for column in cells), strict=True)
-    return _cells(list(enumerate(pairs, start + 1)), path, columns, longest)
+    return _cells(list(enumerate(pairs, start + 1)), path, columns, longest, least)
 
 
 def _cells(
-    pairs: Iterable[tuple[int, tuple[str, ...]]], path: Path, columns: tuple[str, str], longest: int
+    pairs: Iterable[tuple[int, tuple[str, ...]]],
+    path: Path,
+    columns: tuple[str, str],
+    longest: int,
+    least: int = 1,
 ) -> tuple[list[str], list[Word]]:
-    """The two cells of each numbered line, the second one as words."""
+    """The two cells of each numbered line, the second one as so many words at least."""
     firsts, words = [], []
     for number, cells in pairs:
         before, rest = map(one_form, cells)  # escapes of JSON may have another
         where, (left, right) = f"{path}, line {number}", columns
         if not before.strip():
             raise UserError(f"{where} has no {left}: write {left}, tab, {right}")
-        if not rest.split():
+        if len(rest.split()) < least:
             raise UserError(f"{where} has no {right}: take the line out")
         if len(rest.split()) > longest:
             raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
@@ -279,7 +293,7 @@ class LabelledCorpus(Language):
         if len(names) != 2:
             raise UserError(
                 f"{name}: found {len(names)} label(s) ({', '.join(names[:4]) or 'no line'}): "
-                "a corpus needs lines of exactly two labels"
+                "a corpus needs lines of exactly two labels (`lab rule` takes more)"
             )
         self.name = name
         self.positive, self.negative = names

@@ -325,11 +325,11 @@ def refused(path: Path, **options: object) -> str:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("", "found 0 label(s) (no line)"),
-        ("A\ta b\n", "found 1 label(s) (A)"),
-        ("A\ta b\nA\tb\n", "found 1 label(s) (A)"),
+        ("", "has no line: write label, tab, words"),
+        ("A\ta b\n", "all lines have the label A: a rule tells two apart, so add others"),
+        ("A\ta b\nA\tb\n", "all lines have the label A"),
         ("A\ta b\nB\tb\n", "2 different lines of 2 label(s): at least 20"),
-        ("A\ta\nB\tb\nC\tc\n", "found 3 label(s)"),
+        ("A\ta\nB\tb\nC\tc\n", "3 different lines of 3 label(s): at least 20 lines, of two lab"),
         ("A\ta b\nB a b\n", "line 2: expected one tab, found 0"),
         ("A\ta b\nB\ta\tb\n", "line 2: expected one tab, found 2"),
         ("A\ta b\nB\t" + "b " * 201 + "\n", "line 2 has 201 words: cut it to 200"),
@@ -429,6 +429,32 @@ def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
         ]
         expected = {(label, tuple(line.split())) for label, line in zip(*drawn(100), strict=True)}
         assert set(zip(labels, words, strict=True)) == expected
+
+
+def test_of_three_labels_each_has_a_rule_against_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "_are_enough", lambda corpus: False)  # no network
+    _, lines = drawn(90)
+    path = written(tmp_path / "lines.tsv", [f"of {line[0]}" for line in lines], lines)
+    assert main(["rule", str(path), "--out", str(tmp_path), "--no-rivals", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {label: rule["words"] for label, rule in told.items()} == {
+        f"of {symbol}": f"starts with {symbol}" for symbol in "xyz"
+    }
+    for label in told:
+        record = read_json(tmp_path / FOLDER / f"lines-{label.replace(' ', '-')}" / RECORD)
+        assert record["labels"] == [label, f"not {label}"]
+        assert f"{label} is held against the other 2 labels together" in record["notes"]
+        table = pd.DataFrame(record["lines"].items(), columns=["label", "lines"])
+        assert table["lines"].sum() == len(set(lines))
+    assert main(["rule", str(path), "--out", str(tmp_path / "one"), "--accepted", "of y"]) == 0
+    out = plainly(capsys.readouterr().out)
+    assert "A line is of y if it starts with y" in out
+    assert "of z" not in out
+    monkeypatch.setattr("analyses.command_line.lines.MOST_LABELS", 2)
+    assert main(["rule", str(path), "--out", str(tmp_path)]) == 2
+    assert "has 3 labels: choose one with --accepted" in capsys.readouterr().err
 
 
 def test_a_label_is_found_however_its_accent_is_typed(tmp_path: Path) -> None:

@@ -105,6 +105,18 @@ def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: L
     assert "#### A line is A if it is one or more leeuw, then one or more olifant" in said(page)
 
 
+def test_one_of_three_labels_is_held_against_the_others(folder: Path, started: Learners) -> None:
+    lines = "".join(f"{'xyz'[n % 3]}\t{'xyz'[n % 3]} {'a ' * n}\n" for n in range(30))
+    page = upload("mine.tsv", lines.encode())
+    (labels,) = page.segmented_control
+    assert labels.options == ["x", "y", "z"]
+    labels.set_value("y").run()
+    press(page, "Discover the rule")
+    kept = (folder / "mine" / LINES).read_text().splitlines()
+    assert [line.split("\t")[0] for line in kept] == ["y"] * 10 + ["not y"] * 20
+    assert len(started) == 1
+
+
 @pytest.mark.slow
 def test_lines_of_a_taken_name_get_another_and_known_lines_are_opened(
     folder: Path, started: Learners
@@ -129,7 +141,7 @@ def test_lines_of_a_taken_name_get_another_and_known_lines_are_opened(
     [
         (b"yes\ta b\nno a\n", "mine.tsv, line 2: expected one tab"),
         (b"\xff\xfe\x00", "mine.tsv: not UTF-8"),
-        (b"yes\ta b\n" * 30, "mine.tsv: found 1 label"),
+        (b"yes\ta b\n" * 30, "mine.tsv: all lines have the label yes"),
     ],
 )
 def test_a_bad_upload_leaves_the_good_file_of_its_name(

@@ -52,7 +52,7 @@ def refused(path: Path, content: str | bytes) -> str:
         ("A\ta b\nB\tc\td\n", "line 2: expected one tab, found 2"),
         ("A\ta b\n\nB\tc d\n", "line 2: the line is empty"),
         ("A\ta b\n \t\nB\tc d\n", "line 2: the line is empty"),
-        ("A\ta b\nB\t\n", "line 2 has no words: take the line out"),
+        ("A\t\nB\t \n", "lines.tsv: no line has words: write label, tab, words"),
         ("A\ta b\n\tb\n", "line 2 has no label: write label, tab, words"),
         ("label\tline\nA\ta b\nB\n", "line 3: expected one tab"),
         ("A\ta b\nA\tc d\n", "found 1 label"),

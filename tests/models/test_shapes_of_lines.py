@@ -160,6 +160,25 @@ def test_other_encodings_are_read_and_told(encoding: str, told: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "yes\ta b\nno\t\n",
+        "label,words\nyes,a b\nno,\n",
+        "words\tlabel\na b\tyes\n\tno\n",
+        'label,text\nyes,"a\n b"\nno,\n',
+        "2 2\nyes 2 a b\nno 0\n",
+        "__label__yes a b\n__label__no\n",
+        '{"text": "a b", "label": "yes"}\n{"text": "", "label": "no"}\n',
+    ],
+)
+def test_the_empty_word_is_left_out_and_told(text: str, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text(text)
+    read = read_lines(tmp_path / "lines")
+    assert (read.labels, read.words) == (["yes"], [("a", "b")])
+    assert read.shape.endswith("1 without words left out, labelled no")
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ('{"text": "a", "label": 1}\n{"text": 3\n', "line 2: no JSON object: write one a line"),
@@ -177,15 +196,6 @@ def test_other_encodings_are_read_and_told(encoding: str, told: str, tmp_path: P
         ('{"text": {"a": "b c"}, "label": 1}\n', "line 1: label or words are an object"),
         ('[{"text": "b c", "label": 1}]', "is one JSON value: write an object a line"),
         ('[{"text": "b c",\n "label": 1}]\n', "is one JSON value: write an object a line"),
-        (
-            '{"sentence_good": "a b", "sentence_bad": "c"}\n{"sentence_good": "a"}\n',
-            "line 2 has no w",
-        ),
-        ("label,words\nyes,a b\nno,\n", "line 3 has no words"),
-        ("words\tlabel\na b\tyes\n\tno\n", "line 3 has no words"),
-        ('label,text\nyes,"a\n b"\nno,\n', "line 4 has no words"),
-        ("2 2\n1 1 a\n0 0\n", "line 3 has no words"),
-        ("__label__a b c\n__label__b\n", "line 2 has no words"),
         ('{"a": "a", "b": 1, "c": 2}\n', "name two of them label and words on each line"),
         ("1\ta\tb\n1\tc\td\n", "has 3 columns, without names"),
         ("__label__a __label__b c\n", "a line has two labels of fastText"),
