@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import cache
@@ -177,6 +178,56 @@ def test_long_words_are_read_like_short_ones(data: st.DataObject) -> None:
             assert known.state(each)["remaining"] == len(stack)
 
 
+PARTS = st.recursive(
+    st.sampled_from([("'a'", "a"), ('"b"', "b"), ("[a-c]", "[a-c]"), ("'c'", "c")]),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda parts: (" , ".join(p for p, _ in parts), "".join(q for _, q in parts))
+        ),
+        st.lists(inner, min_size=2, max_size=3).map(
+            lambda parts: (
+                f"( {' | '.join(p for p, _ in parts)} )",
+                f"(?:{'|'.join(q for _, q in parts)})",
+            )
+        ),
+        inner.map(lambda pair: (f"[ {pair[0]} ]", f"(?:{pair[1]})?")),
+        inner.map(lambda pair: (f"{{{pair[0]}}}", f"(?:{pair[1]})*")),
+        st.tuples(inner, st.sampled_from("*+?")).map(
+            lambda both: (f"({both[0][0]}){both[1]}", f"(?:{both[0][1]}){both[1]}")
+        ),
+    ),
+    max_leaves=5,
+)
+"""An expression of EBNF, and the same one as Python reads it."""
+
+
+def fault(text: str) -> str:
+    """What is wrong with a grammar; empty where nothing is."""
+    try:
+        read(text)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@given(PARTS, st.sampled_from(["->", "::=", "=", ":", ":="]))
+def test_an_expression_of_ebnf_is_the_one_of_python(both: tuple[str, str], arrow: str) -> None:
+    extended, expression = both
+    text = f"S {arrow} 'd' {extended} ;"
+    if said := fault(text):  # what is repeated may be empty
+        assert "alone" in said
+        return
+    known = ContextFreeLanguage("mine", read(text))
+    for word in words_up_to(known.vocabulary.symbols, 5):
+        if word:
+            assert known.contains(word) == bool(re.fullmatch(f"d{expression}", "".join(word)))
+
+
+def test_a_slash_is_a_bar_as_in_abnf_and_a_part_of_a_name_elsewhere() -> None:
+    known = language("mine", grammar='S = "a" S "b" / "c"\n/ NP/N\nNP/N = "d"')
+    assert [known.contains(tuple(word)) for word in ("acb", "d", "adb", "a")] == [1, 1, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -188,15 +239,20 @@ def test_long_words_are_read_like_short_ones(data: st.DataObject) -> None:
         ("S -> T\nT -> S | 'a'", "line 2: S can become S alone"),
         ("S -> 'a' S 'b", "line 1: a quote is not closed: write"),
         ("S > 'a'", "line 1: there is no arrow: write"),
-        ('S = "a" [S] "b"', "line 1: there is no arrow, and = is none: write"),
+        ("S 'a' S 'b'", "line 1: there is no arrow: write"),
+        ("S -> ('a' | 'b'", "line 1: a bracket is not closed with )"),
+        ("S -> 'a' ] 'b'", "line 1: a bracket is closed with ], and none is open"),
+        ("S -> ('a' ] 'b'", "line 1: a bracket is closed with ], and none is open"),
+        ("S -> * 'a'", "line 1: nothing stands before *"),
+        ("S -> [a-z0-9à-힣]", "line 1: [a-z0-9à-힣] has over 100 letters"),
+        ("S -> " + "(" * 30 + "'a'" + ")" * 30, "line 1: over 20 brackets stand inside each other"),
         ("S -> 'a'\nT U -> 'b'", "line 2: 'T U' is no nonterminal: write"),
         ("'a' -> 'b'", "line 1: \"'a'\" is no nonterminal: write"),
-        ("S -> 'a' ) 'b'", "line 1: \") 'b'\" cannot be read: write"),
-        ("S -> 'a' [x]", "line 1: the weight 'x' is no number above 0"),
+        ("S -> 'a' ) 'b'", "line 1: a bracket is closed with ), and none is open"),
+        ("S -> 'a' [x]", "line 1: x has no production"),
         ("S -> 'a' [-1] | 'b' [2]", "line 1: the weight '-1' is no number above 0"),
         ("S -> 'a' [50%]", "line 1: the weight '50%' is no number above 0"),
         ("S ⟶ 'a' S | 'b'", "line 1: there is no arrow: write"),
-        ("S -> 'a', S | 'b'", "line 1: \", S | 'b'\" cannot be read: write"),
         ("S -> 'a' S | 'b'\x01", "line 1: '\\x01' cannot be read: write"),
         ("S -> 'a' [1] 'b'", "line 1: a weight is not the last of its production"),
         ("%start T\nS -> 'a'", "%start names T, which has no production"),

@@ -20,9 +20,21 @@ LEAST_SHARE = 1e-9
 MOST_WEIGHT = 1e100
 """Some larger ones have no sum."""
 
+MOST_BRACKETS = 20
+"""The most pairs of brackets inside each other."""
+MOST_LETTERS = 100
+"""The most letters of a range."""
+
 ARROW = re.compile(r"->|→|::=")
-NONTERMINAL = r"(?P<nonterminal><[^<>\s]+>|[\w/](?:[\w/^]|-(?!>))*"
-OTHERS = r"|(?P<bar>\|)|\[\s*(?P<weight>[^\]\s]*)\s*\]|\"(?P<double>[^\"]*)\"|'(?P<single>"
+NAME = r"<[^<>\s]+>|[\w/](?:[\w/^]|-(?!>))*"
+OF_STANDARDS = re.compile(rf"({NAME})\s*(?::=|[:=])(.*)")
+"""A line with the arrow of EBNF, ABNF or yacc."""
+NONTERMINAL = rf"(?P<nonterminal>{NAME}"
+OTHERS = (
+    r"|(?P<bar>\|)|\[(?P<range>(?:\w-\w)+)\]|\[\s*(?P<weight>[-+.\d][^\]\s]*|\w+=[^\]\s\"']*)\s*\]"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<many>[*+?])|[,;]|\"(?P<double>[^\"]*)\"|'(?P<single>"
+)
+CLOSE = {"(": ")", "[": "]", "{": "}"}
 TOKENS = (
     re.compile(rf"{NONTERMINAL}){OTHERS}[^']*)'"),
     # S' is a name, too, and in 'it's' the quote in the word is none that ends it.
@@ -37,12 +49,15 @@ def read(text: str) -> Grammar:
     """The grammar of a text.
 
     Each line holds the productions of a nonterminal: ``S -> 'a' S 'b' [4] | 'a' 'b' [6]``. The
-    arrow may be ``→`` or ``::=``, and a nonterminal ``<S>``. Quotes mark the symbols of the
-    language, brackets a weight; the weights of a nonterminal are made to sum to 1, and without
-    weights all its productions are equally likely. An empty right side and ``ε`` are the empty
-    word. A line that begins with ``#`` is a comment, one that begins with ``|`` goes on with the
-    line before, and so does what follows a backslash at the end of a line. The first nonterminal is
-    the start, or that of a line ``%start NP``: what it does not lead to is left out.
+    arrow may be ``→``, ``::=``, ``=`` or ``:``, and a nonterminal ``<S>``. Quotes mark the symbols
+    of the language, brackets a weight; the weights of a nonterminal are made to sum to 1, and
+    without weights all its productions are equally likely. An empty right side and ``ε`` are the
+    empty word. As in EBNF ``( )`` holds a group, ``[ ]`` what may be left out, ``{ }`` what comes
+    any number of times; ``*``, ``+`` and ``?`` stand behind what is repeated or left out, and
+    ``[a-z]`` is one of these letters. A line that begins with ``#`` is a comment, one that begins
+    with ``|`` goes on with the line before, and so does what follows a backslash at the end of a
+    line. The first nonterminal is the start, or that of a line ``%start NP``: what it does not lead
+    to is left out.
 
     Raises:
         UserError: a line cannot be read, or the grammar is no good (see ``Grammar``).
@@ -62,16 +77,17 @@ def read(text: str) -> Grammar:
                 raise UserError(f"line {number}: %start names nothing: write %start S")
             continue
         sides = ARROW.split(line, maxsplit=1)
-        if line.startswith("|") and left:
+        if line.startswith(("|", "/ ")) and left:
             sides = [left, line[1:]]
+        elif len(sides) < 2 and (standard := OF_STANDARDS.fullmatch(line)):
+            sides = [*standard.groups()]
         if len(sides) < 2:
-            none = ", and = is none" if "=" in line else ""
-            raise UserError(f"line {number}: there is no arrow{none}: {WRITE}")
+            raise UserError(f"line {number}: there is no arrow: {WRITE}")
         left = sides[0].strip()
-        if not TOKENS[1].fullmatch(left) or left[0] in "|['\"":
+        token = TOKENS[1].fullmatch(left)
+        if token is None or not token["nonterminal"]:
             raise UserError(f"line {number}: {left!r} is no nonterminal: {WRITE}")
-        for right, weight in _alternatives(sides[1], number):
-            rules.append(Production(Nonterminal(left), right, weight, number))
+        rules += _Line(number, left, _tokens(sides[1], number)).productions()
     if before:
         raise UserError("the last line ends with a backslash, and nothing follows: take it away")
     if not rules:
@@ -110,8 +126,8 @@ def _reached(rules: Sequence[Production], start: Nonterminal) -> list[Production
     return sorted(result, key=lambda production: production.left != start)
 
 
-def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
-    """The right sides of a line, each with its weight; 0 where it has none."""
+def _tokens(text: str, line: int) -> list[re.Match[str]]:
+    """The tokens of the right sides of a line."""
     readings = [list(_parts(text, tokens)) for tokens in TOKENS]
     whole = [parts for parts in readings if not _left(text, parts)]
     if not whole:
@@ -121,22 +137,80 @@ def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
         raise UserError(f"line {line}: {left[:20]!r} cannot be read: {WRITE}")
     singles = [[token["single"] for token in parts] for parts in whole]
     strange = [any(one == "" or " " in (one or "") for one in reading) for reading in singles]
-    parts = whole[strange.index(min(strange))]
-    rights: list[tuple[Right, float]] = [((), 0.0)]
-    for token in parts:
-        right, weight = rights[-1]
-        if token["bar"]:
-            rights.append(((), 0.0))
-        elif weight:
-            raise UserError(f"line {line}: a weight is not the last of its production: {WRITE}")
-        elif token["weight"] is not None:
-            rights[-1] = right, _weight(token["weight"], line)
-        elif token["nonterminal"]:
-            rights[-1] = (*right, Nonterminal(token["nonterminal"])), 0.0
-        else:
-            quoted = token["single"] if token["single"] is not None else token["double"]
-            rights[-1] = (*right, quoted), 0.0
-    return rights
+    return whole[strange.index(min(strange))]
+
+
+class _Line:
+    """The productions of one line. A group in it, and what is repeated, get nonterminals of their
+    own: S.1, S.2 ..."""
+
+    def __init__(self, number: int, left: str, tokens: list[re.Match[str]]) -> None:
+        self.number, self.left, self.tokens = number, left, tokens[::-1]
+        self.groups: list[Production] = []
+        self.made = 0
+
+    def productions(self) -> list[Production]:
+        """Those of the left side first."""
+        rights = self._rights("", 0)
+        return [*self._of(Nonterminal(self.left), rights), *self.groups]
+
+    def _of(self, left: Nonterminal, rights: Sequence[tuple[Right, float]]) -> list[Production]:
+        return [Production(left, right, weight, self.number) for right, weight in rights]
+
+    def _rights(self, close: str, depth: int) -> list[tuple[Right, float]]:
+        """The right sides up to a bracket, each with its weight; 0 where it has none."""
+        rights: list[tuple[Right, float]] = [((), 0.0)]
+        while self.tokens:
+            token = self.tokens.pop()
+            right, weight = rights[-1]
+            if token["close"] == close:
+                return rights
+            if token["bar"] or token["nonterminal"] == "/":  # the bar of ABNF
+                rights.append(((), 0.0))
+            elif weight:
+                raise self._fault("a weight is not the last of its production")
+            elif token["weight"] is not None:
+                rights[-1] = right, _weight(token["weight"], self.number)
+            elif token["many"]:
+                if not right:
+                    raise self._fault(f"nothing stands before {token['many']}")
+                rights[-1] = (*right[:-1], self._group([(right[-1:], 0.0)], token["many"])), 0.0
+            elif (part := self._part(token, depth)) is not None:
+                rights[-1] = (*right, part), 0.0
+        if close:
+            raise self._fault(f"a bracket is not closed with {close}")
+        return rights
+
+    def _part(self, token: re.Match[str], depth: int) -> Nonterminal | str | None:
+        """What a token stands for; None for a comma or a semicolon."""
+        if token["open"]:
+            if depth == MOST_BRACKETS:
+                raise self._fault(f"over {MOST_BRACKETS} brackets stand inside each other")
+            return self._group(self._rights(CLOSE[token["open"]], depth + 1), token["open"])
+        if token["close"]:
+            raise self._fault(f"a bracket is closed with {token['close']}, and none is open")
+        if token["range"]:
+            ends = [sorted(map(ord, pair[::2])) for pair in re.findall("...", token["range"])]
+            letters = [chr(code) for low, high in ends for code in range(low, high + 1)]
+            if len(letters) > MOST_LETTERS:
+                raise self._fault(f"[{token['range']}] has over {MOST_LETTERS} letters")
+            return self._group([((letter,), 0.0) for letter in letters], "(")
+        if token["nonterminal"]:
+            return Nonterminal(token["nonterminal"])
+        return token["single"] if token["single"] is not None else token["double"]
+
+    def _group(self, rights: list[tuple[Right, float]], sign: str) -> Nonterminal:
+        """A nonterminal for right sides: for one of them, none or one, several, any number."""
+        self.made += 1
+        name = Nonterminal(f"{self.left}.{self.made}")
+        again = [((*right, name), weight) for right, weight in rights]
+        nothing: tuple[Right, float] = (), 0.0
+        ways = {"(": rights, "+": rights + again, "?": [nothing, *rights], "*": [nothing, *again]}
+        self.groups += self._of(name, ways[{"[": "?", "{": "*"}.get(sign, sign)])
+        return name
+
+    def _fault(self, fault: str) -> UserError:
+        return UserError(f"line {self.number}: {fault}: {WRITE}")
 
 
 def _parts(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
