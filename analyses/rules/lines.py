@@ -38,7 +38,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; one
             label alone; too few lines.
     """
-    labels, words, shape = read_lines(path, LONGEST)
+    labels, words, shape, _ = read_lines(path, LONGEST)
     if len(words) > MOST_LINES:
         raise UserError(f"{path} has {len(words)} lines: draw {MOST_LINES} of them at most")
     names = list(dict.fromkeys(labels))

@@ -162,7 +162,7 @@ def with_answers(
     folder: Path, record: Mapping[str, Any], answers: Mapping[Word, bool]
 ) -> tuple[list[str], list[Word]]:
     """The labels and words of the lines and of the answers, which win over a line's own label."""
-    labels, words, _ = read_lines(folder / LINES)
+    labels, words, *_ = read_lines(folder / LINES)
     accepted, other = record["labels"]
     lines = dict(zip(words, labels, strict=True))
     lines |= {line: accepted if yes else other for line, yes in answers.items()}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple, get_args
 
@@ -43,11 +44,13 @@ class _Lines(NamedTuple):
 
     Attributes:
         shape: what the file was taken for, in a sentence; "" for label, tab, words.
+        pairs: the places of two lines that are a minimal pair.
     """
 
     labels: list[str]
     words: list[Word]
     shape: str
+    pairs: list[tuple[int, int]]
 
 
 def read_lines(path: Path, longest: int = 10_000) -> _Lines:
@@ -79,7 +82,10 @@ def read_lines(path: Path, longest: int = 10_000) -> _Lines:
     out = f"{len(empty)} without words left out, labelled {' and '.join(dict.fromkeys(empty))}"
     told = "; ".join(filter(None, (shape, encoding, out if empty else "")))
     labels = [label for label, line in zip(labels, words, strict=True) if line]
-    return _Lines(labels, [line for line in words if line], told)
+    # Two lines of one place in the file are a pair.
+    places = [at for (at, _), line in zip(cells or (), words, strict=True) if line] if cells else []
+    pairs = [(n, n + 1) for n, (one, other) in enumerate(pairwise(places)) if one == other]
+    return _Lines(labels, [line for line in words if line], told, pairs)
 
 
 def read_columns(
@@ -234,24 +240,37 @@ def _too_few_lines(corpus: Language, side: str) -> UserError:
     )
 
 
-def sides_of(lines: Sequence[Word], labels: Sequence[bool]) -> Int[np.ndarray, " line"]:
+def sides_of(
+    lines: Sequence[Word], labels: Sequence[bool], pairs: Sequence[tuple[int, int]] = ()
+) -> Int[np.ndarray, " line"]:
     """The side of each line, as its place in ``SPLITS``: about 80% are for training.
 
     It depends on the words alone, so a repeated line cannot leak into the test. Of few lines, a
     label without one for training gets one there; then a side without a line takes one of those for
     training whose label has others there.
+
+    Args:
+        pairs: the places of two lines that are to be on one side.
     """
-    numbers = [int(hashlib.sha256(" ".join(line).encode()).hexdigest(), 16) for line in lines]
+    hashes = [int(hashlib.sha256(" ".join(line).encode()).hexdigest(), 16) for line in lines]
+    least, before = {number: number for number in hashes}, dict[int, int]()
+    while before != least:  # a line may be in several pairs
+        before = dict(least)
+        for one, other in ((hashes[a], hashes[b]) for a, b in pairs):
+            least[one] = least[other] = min(least[one], least[other])
+    numbers = [least[number] for number in hashes]
     side_of = {number: {8: 1, 9: 2}.get(number % 10, 0) for number in numbers}
-    label_of = dict(zip(numbers, labels, strict=True))
-    for label in set(label_of.values()):
-        of_label = [number for number in side_of if label_of[number] == label]
+    labels_of: dict[int, set[bool]] = {number: set() for number in numbers}
+    for number, label in zip(numbers, labels, strict=True):
+        labels_of[number].add(label)
+    for label in set(labels):
+        of_label = [number for number in side_of if label in labels_of[number]]
         if all(side_of[number] for number in of_label):
             side_of[min(of_label)] = 0
     for side in (1, 2):
         train = [number for number, at in side_of.items() if at == 0]
-        counts = Counter(label_of[number] for number in train)
-        spare = [number for number in train if counts[label_of[number]] > 1]
+        counts = Counter(label for number in train for label in labels_of[number])
+        spare = [n for n in train if all(counts[label] > 1 for label in labels_of[n])]
         if side not in side_of.values() and spare:
             side_of[min(spare)] = side
     return np.array([side_of[number] for number in numbers], dtype=np.int64)
@@ -268,7 +287,8 @@ class LabelledCorpus(Language):
     The label of the first line is the positive one ("in the language"). About 80% of the lines are
     for training, 10% for validation and 10% for the test: its three sides, by ``sides_of``. Lines
     with a symbol that stands for several words may be equal and yet have both labels; the truth is
-    then the commoner one, and of as many of each the second label.
+    then the commoner one, and of as many of each the second label. The two lines of a minimal pair
+    are on one side, and each is the counterfactual of the other if they are as long.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -278,12 +298,18 @@ class LabelledCorpus(Language):
     """The shape that its file was taken for, in a sentence; "" for label, tab, words."""
 
     def __init__(
-        self, name: str, labels: Sequence[str], words: Sequence[Word], rare: int = 0
+        self,
+        name: str,
+        labels: Sequence[str],
+        words: Sequence[Word],
+        rare: int = 0,
+        pairs: Sequence[tuple[int, int]] = (),
     ) -> None:
         """
         Args:
             rare: words in fewer lines are read as ``UNK``, and so is every unknown word from then
                 on.
+            pairs: the places of two lines that are a minimal pair.
 
         Raises:
             UserError: the lines do not have exactly two labels, one line has both and no symbol
@@ -316,7 +342,9 @@ class LabelledCorpus(Language):
             if abs(votes[word]) < abs(before) and not any(map(is_merged, word)):
                 raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
         self._truth = {word: vote > 0 for word, vote in votes.items()}
-        self._split = sides_of(words, self.line_labels.tolist())
+        self._split = sides_of(words, self.line_labels.tolist(), pairs)
+        ways = [*pairs, *((other, one) for one, other in pairs)]
+        self._partners = {words[one]: words[other] for one, other in reversed(ways)}
 
     @classmethod
     def from_file(cls, path: Path, name: str | None = None, rare: int = 0) -> LabelledCorpus:
@@ -325,8 +353,8 @@ class LabelledCorpus(Language):
         Raises:
             UserError: the file cannot be read, or it is malformed.
         """
-        labels, words, shape = read_lines(path)
-        corpus = cls(name or path.stem, labels, words, rare)
+        labels, words, shape, pairs = read_lines(path)
+        corpus = cls(name or path.stem, labels, words, rare, pairs)
         corpus.shape = shape
         return corpus
 
@@ -354,8 +382,12 @@ class LabelledCorpus(Language):
         return allowed
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest line with the other label. Only lines of the corpus have a known label."""
+        """The other line of a minimal pair, or the nearest line with the other label. Only lines of
+        the corpus have a known label."""
         label = not self.contains(word)
+        partner = self._partners.get(word, ())
+        if len(partner) == len(word) and self._truth[partner] == label:
+            return partner
         rows = np.flatnonzero((self.line_labels == label) & (self.lines.lengths == len(word)))
         if not len(rows):
             raise LookupError(f"{self.name} has no line of {len(word)} words with the other label")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import tiny_config
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analyses.command_line.app import main
 from models.errors import UserError
@@ -20,7 +23,7 @@ from models.languages import (
     printed_lines,
     read_lines,
 )
-from models.languages.corpus import MOST_WORDS, check_sides, sides_of
+from models.languages.corpus import MOST_WORDS, SPLITS, check_sides, sides_of
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -305,6 +308,41 @@ def test_few_lines_fall_on_all_sides(count: int) -> None:
         *sides.tolist(),
         *sides.tolist(),
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=3, max_size=20))
+def test_the_lines_of_a_pair_are_on_one_side(drawn: list[tuple[int, int]]) -> None:
+    """And so is a line that is in several pairs, with all of them."""
+    lines = [
+        ("de", f"{kind}{number}") for pair in drawn for kind, number in zip("ab", pair, strict=True)
+    ]
+    pairs = [(at, at + 1) for at in range(0, len(lines), 2)]
+    sides = sides_of(lines, [True, False] * len(drawn), pairs)
+    side_of = dict(zip(lines, sides.tolist(), strict=True))
+    assert [side_of[line] for line in lines] == sides.tolist()
+    assert all(sides[one] == sides[other] for one, other in pairs)
+    assert 0 in sides
+
+
+def test_minimal_pairs_are_each_other_s_counterfactual(tmp_path: Path) -> None:
+    """Though other lines are as near."""
+    nouns, verbs = ("hond", "kat", "muis", "aap"), (("slaapt", "slapen"), ("ziet", "zien"))
+    rows = [
+        {"sentence_good": f"de {noun} {one}", "sentence_bad": f"de {noun} {other}"}
+        for noun in nouns
+        for one, other in verbs
+    ] * 2
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = LabelledCorpus.from_file(file)
+    assert corpus.shape == "read as minimal pairs, two labelled lines each"
+    for row in rows:
+        good, bad = (tuple(row[f"sentence_{kind}"].split()) for kind in ("good", "bad"))
+        for rng in (None, np.random.default_rng(0)):
+            assert corpus.counterfactual(good, rng) == bad
+            assert corpus.counterfactual(bad, rng) == good
+    for split in SPLITS:
+        assert corpus.sides(split)[1].mean() == 0.5
 
 
 def test_each_label_has_a_line_for_training() -> None:

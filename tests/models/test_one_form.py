@@ -19,7 +19,7 @@ ONE, TWO = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACC
 def test_in_a_file_of_lines(tmp_path: Path) -> None:
     file = tmp_path / "lines.tsv"
     file.write_text(f"A\tle {ONE}\nB\tle {TWO}\n", encoding="utf-8")
-    labels, words, _ = read_lines(file)
+    labels, words, *_ = read_lines(file)
     assert labels == ["A", "B"]
     assert words == [("le", ONE)] * 2
 
