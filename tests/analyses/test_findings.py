@@ -89,13 +89,11 @@ def a_sweep(folder: Path, left: int = 0) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of pages with one template, its two tables, and a page from before."""
+    """A folder of pages with one template and its two tables."""
     tmp_path = tmp_path_factory.mktemp("findings")
     found = tmp_path / "docs"
     (found / pages.PAGES).mkdir(parents=True)
-    (found / pages.PAGES / "old.md").write_text("It was 12.5% then.\n")
     (found / "findings").mkdir()
-    (found / pages.BY_HAND).write_text("old\n")
     (found / "findings" / "far.md").write_text(TEMPLATE)
     keep(a_sweep(tmp_path / "far"), "far", found)
     TOLD.to_csv(tmp_path / "told.csv", index=False)
@@ -278,14 +276,6 @@ def test_numbers_that_are_no_results() -> None:
     assert pages.figures("12% and 0.25, 3 of the 7") == ["12%", "0.25", "3 of the 7"]
 
 
-def test_where_no_list_says_what_was_written_by_hand_nothing_was(docs: Path) -> None:
-    by_hand = docs / pages.BY_HAND
-    names = by_hand.read_text().split()
-    by_hand.unlink()
-    faults = pages.faults(docs)
-    assert all(any(name in fault for fault in faults) for name in names)
-
-
 def test_a_page_that_nothing_backs(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (docs / pages.PAGES / "new.md").write_text("All is well.\n")
     assert "new.md has figures that no kept table backs" in stale(docs, capsys)
@@ -296,23 +286,14 @@ def test_a_table_that_no_page_uses(docs: Path, capsys: pytest.CaptureFixture[str
     assert "again.parquet is used by no page" in stale(docs, capsys)
 
 
-def test_a_page_that_is_written_by_hand_no_more(
-    docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (docs / pages.BY_HAND).write_text("old\nfar\n")
-    assert "names far, which is written from tables: drop it" in stale(docs, capsys)
-
-
 def test_figures_of_the_readme_stand_on_a_page(
     docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = docs.parent / "README.md"
-    readme.write_text("Of all, 12.5% were right, or 83%.\n\n```text\n0.75\n```\n\nSo 0.75.\n")
+    readme.write_text("Of all, 83% were right.\n\n```text\n0.75\n```\n\nSo 0.75.\n")
     assert pages.faults(docs) == []
     readme.write_text("Nearly all, 99%, were right.\n")
     assert "README.md says 99%, which no page of findings says" in stale(docs, capsys)
-    (docs / pages.BY_HAND).write_text("old\nREADME\n")
-    assert pages.faults(docs) == []
 
 
 def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -505,7 +486,6 @@ CLAIM = 'far,"Ten of * reach it",far,95% interval,2,seeds,the plain variant\n'
         ("", "far claims 'Ten of 12 reach it', and "),
         (CLAIM, ""),
         (CLAIM.replace("far,95%", "nowhere,95%"), "line 2: there is no kept table nowhere: name"),
-        (CLAIM.replace("far,95%", "by hand,95%"), "line 2: there is no kept table by hand"),
         (CLAIM.replace("the plain variant", " "), "line 2: control is missing: name it, or soften"),
         (CLAIM + CLAIM.replace("Ten", "Nine"), "line 3: no page claims 'Nine of * reach it'"),
     ],

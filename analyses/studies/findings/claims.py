@@ -2,8 +2,7 @@
 
 A claim is what stands in bold on a page of findings, or an item of the README's list of findings.
 ``DOCS/findings/claims.csv`` has a row for each: ``page``, the ``claim`` (``*`` for its figures),
-``table`` (one of ``DOCS/findings/data``; ``by hand`` on pages without one), ``test``, ``n``,
-``unit`` and ``control``.
+``table`` (one of ``DOCS/findings/data``, or several), ``test``, ``n``, ``unit`` and ``control``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ SHORTEST = 4
 """Words of the shortest claim: shorter names stand in bold too."""
 CODE = re.compile(r"```.*?```", re.DOTALL)
 LIST = re.compile(r"^## \w+ findings\n(.*?)^## ", re.DOTALL | re.MULTILINE)
-BY_HAND = "by hand"
 CURE = "put a file of text in its place"
 """The cure for a page that cannot be read, or for the list of claims."""
 
@@ -51,7 +49,7 @@ def published(docs: Path) -> Iterator[tuple[str, str]]:
         yield "README", " ".join(re.sub(r"\[(.*?)\]\([^)]*\)", r"\1", item).split())
 
 
-def unbacked(docs: Path, by_hand: list[str]) -> Iterator[str]:
+def unbacked(docs: Path) -> Iterator[str]:
     """Faults: claims without a row, rows without a claim, and rows with a part missing."""
     rows = claims(docs)
     file, sentences = docs / CLAIMS, list(published(docs))
@@ -66,9 +64,5 @@ def unbacked(docs: Path, by_hand: list[str]) -> Iterator[str]:
         if missing := [name for name in COLUMNS if not row[name].strip()]:
             yield f"{where}: {missing[0]} is missing: name it, or soften the claim"
         tables = row["table"].split()
-        if row["table"] == BY_HAND:
-            known = row["page"] in by_hand or row["page"] == "README"
-        else:
-            known = all((docs / DATA / f"{name}.parquet").exists() for name in tables)
-        if not known:
+        if not all((docs / DATA / f"{name}.parquet").exists() for name in tables):
             yield f"{where}: there is no kept table {row['table']}: name one"

@@ -35,9 +35,6 @@ from models.runs.files import write_bytes
 
 TEMPLATES = Path("findings")
 PAGES = Path("pages") / "findings"
-BY_HAND = TEMPLATES / "by-hand.txt"
-"""Pages whose figures were written down before tables were kept, one in a line. The list may only
-grow shorter."""
 WRITTEN = "<!-- Written by `lab report` "
 MARK = WRITTEN + "from docs/findings/{name}.md: change that, not this. -->"
 
@@ -141,8 +138,6 @@ def faults(docs: Path) -> list[str]:
     that were typed by hand, pages from neither, and claims that stand on nothing. Empty: all is
     well."""
     messages, used = [], set[str]()
-    listed = docs / BY_HAND
-    by_hand = read_text(listed, CURE).split() if listed.exists() else []
     for name in templates(docs):
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
         used |= set(USED.findall(source := read_text(template, CURE)))
@@ -162,10 +157,8 @@ def faults(docs: Path) -> list[str]:
             f"{template} has {number} typed by hand: take it from a table"
             for number in figures(source)
         ]
-        if name in by_hand:
-            messages.append(f"{docs / BY_HAND} names {name}, which is written from tables: drop it")
     pages = {path.stem for path in (docs / PAGES).glob("*.md")} - {"index"}
-    for name in sorted(pages - set(templates(docs)) - set(by_hand)):
+    for name in sorted(pages - set(templates(docs))):
         messages.append(
             f"{docs / PAGES / name}.md has figures that no kept table backs: give it a "
             f"template, {docs / TEMPLATES / name}.md"
@@ -175,10 +168,10 @@ def faults(docs: Path) -> list[str]:
         f"{docs / DATA / name}.parquet is used by no page: remove it, or write one"
         for name in sorted(tables - used)
     ]
-    return [*messages, *_elsewhere(docs, by_hand), *unbacked(docs, by_hand)]
+    return [*messages, *_elsewhere(docs), *unbacked(docs)]
 
 
-def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:
+def _elsewhere(docs: Path) -> list[str]:
     """Figures of the README and of the other pages that stand on no page of findings."""
     all_findings = "\n".join(read_text(path, CURE) for path in sorted((docs / PAGES).glob("*.md")))
     numbers = set(FIGURE.findall(all_findings))
@@ -186,8 +179,7 @@ def _elsewhere(docs: Path, by_hand: Sequence[str]) -> list[str]:
     pages = [*([readme] if readme.exists() else []), *sorted((docs / "pages").rglob("*.md"))]
     messages = []
     for path in pages:
-        named = path.relative_to(docs.parent).with_suffix("").as_posix()
-        if path.parent == docs / PAGES or named in by_hand:
+        if path.parent == docs / PAGES:
             continue
         text = read_text(path, CURE)
         shown = " ".join(re.findall(r"```.*?```", text, re.DOTALL))  # the tests compare these
