@@ -253,12 +253,18 @@ def sides_of(
         pairs: the places of two lines that are to be on one side.
     """
     hashes = [int(hashlib.sha256(" ".join(line).encode()).hexdigest(), 16) for line in lines]
-    least, before = {number: number for number in hashes}, dict[int, int]()
-    while before != least:  # a line may be in several pairs
-        before = dict(least)
-        for one, other in ((hashes[a], hashes[b]) for a, b in pairs):
-            least[one] = least[other] = min(least[one], least[other])
-    numbers = [least[number] for number in hashes]
+    tied = {number: number for number in hashes}
+
+    def first(number: int) -> int:
+        """The smallest number that a line is tied to: it may be in several pairs."""
+        while tied[number] != number:
+            tied[number] = number = tied[tied[number]]
+        return number
+
+    for one, other in pairs:
+        low, high = sorted((first(hashes[one]), first(hashes[other])))
+        tied[high] = low
+    numbers = [first(number) for number in hashes]
     side_of = {number: {8: 1, 9: 2}.get(number % 10, 0) for number in numbers}
     labels_of: dict[int, set[bool]] = {number: set() for number in numbers}
     for number, label in zip(numbers, labels, strict=True):
