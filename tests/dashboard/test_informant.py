@@ -97,7 +97,7 @@ def test_true_answers_leave_one_rule_and_are_learned_again(
     press(page, "Learn again with these answers")
     assert page.selectbox(key="corpus").value == "small-2"
     assert len(started) == 1
-    labels, words, _ = read_lines(folder / "small-2" / LINES)
+    labels, words, *_ = read_lines(folder / "small-2" / LINES)
     assert labels == sorted(labels, reverse=True)  # the accepted label first
     for label, word in zip(labels, words, strict=True):
         assert (label == "yes") == ("b" in "".join(word).partition("a")[2])
