@@ -83,7 +83,7 @@ def read_lines(path: Path, longest: int = 10_000) -> _Lines:
     told = "; ".join(filter(None, (shape, encoding, out if empty else "")))
     labels = [label for label, line in zip(labels, words, strict=True) if line]
     # Two lines of one place in the file are a pair.
-    places = [at for (at, _), line in zip(cells or (), words, strict=True) if line] if cells else []
+    places = [at for (at, _), line in zip(cells, words, strict=True) if line] if cells else []
     pairs = [(n, n + 1) for n, (one, other) in enumerate(pairwise(places)) if one == other]
     return _Lines(labels, [line for line in words if line], told, pairs)
 
