@@ -79,7 +79,7 @@ def read_lines(path: Path, longest: int = 10_000) -> _Lines:
     empty = [label for label, line in zip(labels, words, strict=True) if not line]
     if empty and len(empty) == len(labels):
         raise UserError(f"{path}: no line has words: write {layout}")
-    out = f"{len(empty)} without words left out, labelled {' and '.join(dict.fromkeys(empty))}"
+    out = f"lines without words left out: {len(empty)}, labelled {', '.join(dict.fromkeys(empty))}"
     told = "; ".join(filter(None, (shape, encoding, out if empty else "")))
     labels = [label for label, line in zip(labels, words, strict=True) if line]
     # Two lines of one place in the file are a pair.

@@ -175,7 +175,7 @@ def test_the_empty_word_is_left_out_and_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text(text)
     read = read_lines(tmp_path / "lines")
     assert (read.labels, read.words) == (["yes"], [("a", "b")])
-    assert read.shape.endswith("1 without words left out, labelled no")
+    assert read.shape.endswith("lines without words left out: 1, labelled no")
 
 
 @pytest.mark.parametrize(
