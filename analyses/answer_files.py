@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analyses.claims import Claim, Knowledge
 from models.errors import UserError
-from models.reading import folders_in, read_bytes
+from models.plain_files import folders_in, read_bytes
 from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from models.errors import UserError
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.files import write_bytes
 
 

@@ -58,10 +58,16 @@ def _of_places(
 ) -> Knowledge:
     """The knowledge of what is allowed at each place that the teacher speaks of, word by word."""
     words = sample.words[sample.labels] if sample.labels.any() else sample.words
-    truth = objective.truth(language, words, model.config.readout, model.device)
+    # Nobody knows what else may stand in a line: the first guess is asked for.
+    teach = objective.truth if language.knows_others else objective.batch
+    truth = teach(language, words, model.config.readout, model.device)
     places = (truth.weight > 0).any(dim=2).cpu().numpy()
     true = ((truth.target > 0) & (truth.weight > 0)).cpu().numpy()
-    allowed = (objective.allowed(model(truth.tokens)) & (truth.weight > 0)).cpu().numpy()
+    logits = model(truth.tokens)
+    answers = objective.allowed(logits) & (truth.weight > 0)
+    if not language.knows_others:
+        answers = logits == logits.amax(dim=2, keepdim=True)
+    allowed = answers.cpu().numpy()
     kinds, counts = np.unique(true[places], axis=0, return_counts=True)
     constant = (true == kinds[counts.argmax()]).all(axis=2)
     shares = [_by_word((true == allowed).all(axis=2), places), _by_word(constant, places)]
@@ -69,8 +75,9 @@ def _of_places(
     right, best = (float(share.mean()) for share in shares)
     low, high = (float(np.clip(best + end, 0, 1)) for end in ends)
     known = np.isfinite(low)
+    asks = objective.asks if language.knows_others else "is likeliest"
     return Knowledge(
-        f'answers to "{objective.asks}" at a place',
+        f'answers to "{asks}" at a place',
         right,
         low if known else None,
         high if known else None,

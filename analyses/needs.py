@@ -13,6 +13,7 @@ from models.languages import (
     FormalLanguage,
     PairCorpus,
     Transduction,
+    UnlabelledCorpus,
 )
 from models.languages.pairs.in_context import InContext
 from models.languages.pairs.steps import ParitySteps
@@ -20,9 +21,9 @@ from models.plants.record import read_plan
 from models.runs.run import Run
 
 Need = Literal[
-    "verdict", "next symbols", "whole words", "causal", "one side", "heads", "residual", "sum",
-    "stream", "states", "gradients", "language", "variables", "known states", "trees", "pairs",
-    "alignment", "prompts", "steps", "two rules", "classes", "lines",
+    "verdict", "others", "next symbols", "whole words", "causal", "one side", "heads", "residual",
+    "sum", "stream", "states", "gradients", "language", "symbols", "variables", "known states",
+    "trees", "some tree", "pairs", "alignment", "prompts", "steps", "two rules", "classes", "lines",
 ]  # fmt: skip
 
 
@@ -33,7 +34,7 @@ class _Condition:
     Attributes:
         holds: whether a run has it.
         words: the message for a run that lacks it, with the cure; in braces "run" and its
-            "language" by name, what it was "taught", its "config", and how it is "finetuned".
+            "language" by name, what it was "taught", its "config", and why it is "unjudged".
     """
 
     holds: Callable[[Run], bool]
@@ -46,8 +47,21 @@ class _Condition:
             language=run.language.name,
             taught=run.objective.taught,
             config=run.config.model,
-            finetuned=lab("finetune", run.path, objective="verdict"),
+            unjudged=_unjudged(run),
         )
+
+
+def _unjudged(run: Run) -> str:
+    """The reason why nothing says whether a word is right, with the cure."""
+    if not run.language.knows_others:
+        return (
+            "learned lines without labels, and which other lines are right is not known: ask "
+            "perplexity"
+        )
+    return (
+        f"was taught {run.objective.taught}, and says at no single place whether a word is in it: "
+        f"fine-tune it, `{lab('finetune', run.path, objective='verdict')}`, or ask probing"
+    )
 
 
 def lack(run: Run, needs: Iterable[Need]) -> str | None:
@@ -63,10 +77,10 @@ def require(run: Run, *needs: Need) -> None:
 
 NEEDS: Mapping[Need, _Condition] = {
     "verdict": _Condition(
-        lambda run: not (run.objective.hides or run.objective.tags),
-        "{run} was taught {taught}, and says at no single place whether a word is in it: fine-tune "
-        "it, `{finetuned}`, or ask probing",
+        lambda run: not (run.objective.hides or run.objective.tags) and run.language.knows_others,
+        "{run} {unjudged}",
     ),
+    "others": _Condition(lambda run: run.language.knows_others, "{run} {unjudged}"),
     "next symbols": _Condition(
         lambda run: not run.objective.verdict_alone,
         "{run} was taught verdicts alone, and knows no next symbol: ask one that was taught them "
@@ -116,6 +130,11 @@ NEEDS: Mapping[Need, _Condition] = {
         "{run} learned lines, and nobody knows how likely which other line is, or what may follow "
         "a part of one: ask a run on a language",
     ),
+    "symbols": _Condition(
+        lambda run: isinstance(run.language, FormalLanguage | UnlabelledCorpus),
+        "{run} learned labels or targets of lines, and not how lines go on: train on them with "
+        "--objective language-model",
+    ),
     "variables": _Condition(
         lambda run: bool(run.language.variables),
         "nothing is known of the hidden state of {language}: no variable to change",
@@ -130,6 +149,14 @@ NEEDS: Mapping[Need, _Condition] = {
     "trees": _Condition(
         lambda run: isinstance(run.language, ContextFreeLanguage),
         "{language} has no trees: ask a run on a grammar, such as nested or linear",
+    ),
+    "some tree": _Condition(
+        lambda run: (
+            isinstance(run.language, ContextFreeLanguage)
+            or (isinstance(run.language, UnlabelledCorpus) and bool(run.language.heads))
+        ),
+        "{language} has no trees: ask a run on a grammar, such as nested or linear, or on a "
+        "treebank",
     ),
     "classes": _Condition(
         lambda run: (

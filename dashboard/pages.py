@@ -304,7 +304,7 @@ OWN = {
         *(READ, "Syntax", "device_hub", syntax.show),
         then=("probing", "vectors"),
         asks="Is the tree of a word in the activations, and how deep may it be?",
-        requires=("trees",),
+        requires=("some tree",),
     ),
     "vectors": Page(
         *(READ, "Vectors", "scatter_plot", vectors.show),

@@ -42,13 +42,13 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
-from models.languages.grammars.reading import ARROW
+from models.languages.files.jflap import productions_of
+from models.languages.grammars.notation import ARROW
 from models.languages.own_grammar import MOST_LETTERS
-from models.languages.reading.jflap import productions_of
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
-from models.reading import one_form, read_text
+from models.plain_files import one_form, read_text
 from models.training.recipes import recipe
 
 

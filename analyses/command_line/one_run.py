@@ -10,7 +10,7 @@ from analyses.answers import answer
 from analyses.claims import told
 from analyses.command_line.arguments import Analyse
 from analyses.console import OUT, as_rows, print_json, progress_bar, shown, table_of, titled
-from analyses.needs import lack
+from analyses.needs import lack, require
 from analyses.options.behaviour import Accuracy
 from analyses.options.commands import Evaluate, Generate, Predict
 from analyses.questions.behaviour import accuracy
@@ -64,7 +64,10 @@ def predict(options: Predict) -> None:
         )
     follow, is_in = predict_word(model, word, taught)
     accepted = is_in if taught.needed(word) else None
-    verdict = {True: "in the language", False: "not in the language", None: ""}[accepted]
+    sides = ("not in the language", "in the language")
+    if not run.language.knows_others:
+        sides = ("some symbol does not follow", "each symbol may follow")
+    verdict = "" if accepted is None else sides[accepted]
     if taught.verdict_alone:  # of each beginning, too, it was taught the verdict and no more
         ends = [bool(may) for may in follow]
         steps = [{"symbol": s, "accepted": end} for s, end in zip(word, ends, strict=True)]
@@ -103,7 +106,9 @@ def analyse(command: Analyse) -> None:
         return
     answers: dict[str, Any] = {}
     refused: dict[str, str] = {}
-    names = [*usual(), *([] if lack(run, ["alignment"]) else ["alignment"])]
+    names = usual()
+    names += [] if lack(run, ["alignment"]) else ["alignment"]
+    names += ["perplexity"] if lack(run, ["others"]) else []
     for name in names:
         try:
             if command.how.json:
@@ -126,6 +131,7 @@ def generate(options: Generate) -> None:
     run = Run(options.run, options.step)
     prompt = run.language.vocabulary.parse(options.prompt)
     if options.decoders:
+        require(run, "others")
         count = options.count or 200
         with progress_bar("decoders") as report:
             table = decoders(run, count, options.longest, options.seed, prompt, report)
@@ -147,5 +153,10 @@ def generate(options: Generate) -> None:
     if shown(options, table):
         return
     OUT.print(table_of(table))
-    right = int((table["ended"] & table["in_language"]).sum())
-    OUT.print(f"{right} of {len(table)} ended and are in the language; {result.calls} calls.")
+    name, what = (
+        ("is_line", "lines of the file")
+        if lack(run, ["others"])
+        else ("in_language", "in the language")
+    )
+    right = int((table["ended"] & table[name]).sum())
+    OUT.print(f"{right} of {len(table)} ended and are {what}; {result.calls} calls.")

@@ -8,7 +8,7 @@ from analyses.console import ERR, OUT, progress_bar
 from analyses.jobs.trained import finish
 from analyses.options.commands import Finetune, Resume, Train
 from models.errors import UserError, lab
-from models.languages import LabelledCorpus
+from models.languages import Corpus
 from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.run import Run, run_name
@@ -34,8 +34,8 @@ def _begin(options: Train, parent: Run | None = None) -> None:
     Run.check_new(path)  # whoever trains it now is not waited for
     with locked(path):
         run = Run.create(path, config, options.corpus, parent)
-        if isinstance(run.language, LabelledCorpus) and run.language.shape:
-            OUT.print(f"{options.corpus}: {run.language.shape}", markup=False, soft_wrap=True)
+        if isinstance(run.language, Corpus) and run.language.told:
+            OUT.print(f"{options.corpus}: {run.language.told}", markup=False, soft_wrap=True)
         try:
             _go(run, options.device)
         except (MemoryError, RuntimeError):  # of a GPU's memory it is the latter
@@ -76,6 +76,10 @@ def _go(run: Run, device: str) -> None:
     if "selected_step" in record:
         text += f", weights of step {record['selected_step']}"
     if last := run.evaluation():  # the file of a run that was resumed may have been removed
-        exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
-        text += f"; training window: {exact}recognition {last['recognition']:.1%}"
+        shares = {"exact": last["exact"], "recognition": last["recognition"]}
+        told = [f"{name} {share:.1%}" for name, share in shares.items() if share is not None]
+        if told:
+            text += f"; training window: {', '.join(told)}"
+        elif last["validation_loss"] is not None:
+            text += f"; lines set aside: a loss of {last['validation_loss']:.3f} nats a symbol"
     OUT.print(text)

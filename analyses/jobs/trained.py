@@ -11,7 +11,7 @@ from pathlib import Path
 
 from models.config import TrainConfig
 from models.errors import UserError
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
 from models.training.loop import train

@@ -13,7 +13,7 @@ from interp.automata.classes import Membership, classes_of
 from interp.automata.extraction import canonical
 from interp.automata.rule_search import rule_of
 from models.errors import UserError
-from models.reading import read_text
+from models.plain_files import read_text
 
 MOST_BYTES = 4 * 2**20
 MOST_STATES, MOST_SYMBOLS = 500, 200

@@ -53,7 +53,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
 from models.model_config import ModelConfig
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import RUN_FILE, Run, run_name
 from models.training.recipes import recipe

@@ -11,7 +11,7 @@ import numpy as np
 from models.errors import UserError
 from models.languages import Word, read_lines
 from models.languages.corpus import MERGED, is_merged
-from models.reading import one_form
+from models.plain_files import one_form
 
 MOST_LINES, LONGEST = 100_000, 200
 MOST_WORDS = 60

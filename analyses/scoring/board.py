@@ -44,8 +44,8 @@ from analyses.scoring.summary import (
 )
 from analyses.scoring.taught import taught
 from models.errors import UserError
+from models.plain_files import read_bytes
 from models.plants.plant import plant
-from models.reading import read_bytes
 from models.runs.files import append_bytes
 from models.runs.run import git_commit
 from models.transformer.model import HookedTransformer

@@ -23,7 +23,7 @@ from models.errors import UserError, lab
 from models.foreign.network import Asked, Foreign, bridged, built
 from models.foreign.tokens import alphabet, border, listed
 from models.foreign.trial import named_by, tried
-from models.reading import MOST_BYTES, plain_size, read_bytes
+from models.plain_files import MOST_BYTES, plain_size, read_bytes
 
 MOST_LAYERS = 1000
 """No network comes near to this; to make the modules of more would take memory before it can be

@@ -1,8 +1,9 @@
 """Languages whose truth is known."""
 
-from models.languages.corpus import SPLITS, LabelledCorpus, read_lines
+from models.languages.corpus import SPLITS, Corpus, LabelledCorpus, UnlabelledCorpus
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
+from models.languages.files.lines import read_lines
 from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
 from models.languages.pairs.corpus import PairCorpus
@@ -43,6 +44,7 @@ __all__ = [
     "TABLE_1",
     "AmbiguousLanguage",
     "ContextFreeLanguage",
+    "Corpus",
     "CountingLanguage",
     "DyckLanguage",
     "FormalLanguage",
@@ -55,6 +57,7 @@ __all__ = [
     "ShuffleLanguage",
     "Spread",
     "Transduction",
+    "UnlabelledCorpus",
     "Vocabulary",
     "Word",
     "Words",

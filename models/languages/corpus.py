@@ -1,22 +1,21 @@
-"""A corpus of labelled lines: nothing is known but the label of each line."""
+"""Corpora: lines of a file. Nothing is known but the label of each line, or that it is one."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
-from functools import partial
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from models.errors import UserError
+from models.languages.files.lines import read_lines, read_texts
+from models.languages.files.treebank import paths
+from models.languages.grammars.trees import distances
 from models.languages.language import (
     ChomskyType,
     Draw,
@@ -25,184 +24,48 @@ from models.languages.language import (
     Split,
     VariableKind,
 )
-from models.languages.reading.line_shapes import HEADERS, labelled, paired, refuse_others, unquoted
 from models.languages.vocabulary import BORDER, END_ID, UNK, Vocabulary, Word, Words
-from models.reading import one_form, read_bytes, read_text
 
 SPLITS = get_args(Split)
 
-
-MOST_BYTES = 64 * 2**20
 MERGED = "…"
 """The beginning of a symbol that stands for several words, as ``UNK`` does; a number follows."""
 MOST_WORDS = 2000
 """The most different words: a model weighs every word at every position."""
 
 
-class _Lines(NamedTuple):
-    """Labelled lines of a file.
+def _without_rare(name: str, words: Sequence[Word], fewest: int) -> tuple[list[Word], str]:
+    """The lines with ``UNK`` in the place of each word that stands in fewer lines than this, and a
+    sentence on what went.
 
-    Attributes:
-        shape: what the file was taken for, in a sentence; "" for label, tab, words.
-        pairs: the places of two lines that are a minimal pair.
-    """
-
-    labels: list[str]
-    words: list[Word]
-    shape: str
-    pairs: list[tuple[int, int]]
-
-
-def read_lines(path: Path, longest: int = 10_000) -> _Lines:
-    """The labels and words of a file of lines ``label <tab> words``, or of one of ``line_shapes``.
-
-    A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
-    line has it as its label.
-
-    Args:
-        longest: the most words in a line.
-
-    Lines without words are left out, as ``shape`` then says: a network reads a symbol at least.
+    Where more than ``MOST_WORDS`` different words would stay, it is more lines: the fewest that
+    leave no more.
 
     Raises:
-        UserError: the file cannot be read or is too large, is no text, or a line is malformed; or
-            none has words.
+        UserError: no word would stay.
     """
-    layout = "label, tab, words"
-    text, encoding = _text(path, f"give a file of lines, {layout}")
-    lines = _split(text)
-    cells, shape = labelled(lines, str(path)) or (None, "")
-    if cells is None:
-        labels, words = _columns(lines, path, ("label", "words"), HEADERS, longest, least=0)
-    else:
-        labels, words = _cells(cells, path, ("label", "words"), longest, least=0)
-    empty = [label for label, line in zip(labels, words, strict=True) if not line]
-    if empty and len(empty) == len(labels):
-        raise UserError(f"{path}: no line has words: write {layout}")
-    out = f"lines without words left out: {len(empty)}, labelled {', '.join(dict.fromkeys(empty))}"
-    told = "; ".join(filter(None, (shape, encoding, out if empty else "")))
-    labels = [label for label, line in zip(labels, words, strict=True) if line]
-    # Two lines of one place in the file are a pair.
-    places = [at for (at, _), line in zip(cells, words, strict=True) if line] if cells else []
-    pairs = [(n, n + 1) for n, (one, other) in enumerate(pairwise(places)) if one == other]
-    return _Lines(labels, [line for line in words if line], told, pairs)
-
-
-def read_columns(
-    path: Path, columns: tuple[str, str], headers: Collection[str], longest: int = 10_000
-) -> tuple[list[str], list[Word]]:
-    """The two columns of a file of lines with a tab: what stands before it, and the words after it.
-
-    A header line may come first: one of ``headers`` stands before its tab, and before no other.
-
-    Args:
-        columns: the names of the columns, for errors.
-        longest: the most words after a tab.
-
-    Raises:
-        UserError: the file cannot be read or is too large, is no text, or a line is malformed.
-    """
-    layout = ", tab, ".join(columns)
-    text, _ = _text(path, f"give a file of lines, {layout}")
-    lines = _split(text)
-    if (pairs := paired(lines)) is not None:
-        first, *others = (source.strip().lower() for source, _ in pairs)
-        start = int(first in headers and first not in others)
-        return _cells(list(enumerate(pairs, 1))[start:], path, columns, longest)
-    refuse_others(lines, str(path), layout)
-    return _columns(lines, path, columns, headers, longest)
-
-
-def _text(path: Path, cure: str) -> tuple[str, str]:
-    """The text of a file, and a note on its encoding; "" for UTF-8."""
-    content = read_bytes(path, cure, MOST_BYTES)
-    wide = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    with suppress(UnicodeDecodeError):
-        if wide:
-            return one_form(content.decode("utf-16")), "in UTF-16"
-    try:
-        return read_text(path, cure, MOST_BYTES), ""
-    except UserError:
-        # Bytes that no text of Western Europe has are those of another kind of file.
-        if wide or re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", content):
-            raise
-        return one_form(content.decode("latin-1")), "in Latin-1, since it is not UTF-8"
-
-
-def _split(text: str) -> list[str]:
-    """The lines of a text, without blank ones at its end."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return list(unquoted(lines))
-
-
-def _columns(
-    lines: Sequence[str],
-    path: Path,
-    columns: tuple[str, str],
-    headers: Collection[str],
-    longest: int,
-    least: int = 1,
-) -> tuple[list[str], list[Word]]:
-    layout = ", tab, ".join(columns)
-    first, *heads = (line.split("\t")[0].strip(' "') for line in lines or [""])
-    start = int(first.lower() in headers and first not in heads)
-    for number, line in enumerate(lines[start:], start + 1):
-        where = f"{path}, line {number}"
-        if not line.strip():
-            raise UserError(f"{where}: the line is empty: remove it")
-        if line.count("\t") != 1:
-            raise UserError(
-                f"{where}: expected one tab, found {line.count(chr(9))}: write {layout}"
-            )
-    cells = zip(*(line.split("\t") for line in lines[start:]), strict=True)
-    pairs = zip(*(unquoted(column) for column in cells), strict=True)
-    return _cells(list(enumerate(pairs, start + 1)), path, columns, longest, least)
-
-
-def _cells(
-    pairs: Iterable[tuple[int, tuple[str, ...]]],
-    path: Path,
-    columns: tuple[str, str],
-    longest: int,
-    least: int = 1,
-) -> tuple[list[str], list[Word]]:
-    """The two cells of each numbered line, the second one as so many words at least."""
-    firsts, words = [], []
-    for number, cells in pairs:
-        before, rest = map(one_form, cells)  # escapes of JSON may have another
-        where, (left, right) = f"{path}, line {number}", columns
-        if not before.strip():
-            raise UserError(f"{where} has no {left}: write {left}, tab, {right}")
-        if len(rest.split()) < least:
-            raise UserError(f"{where} has no {right}: take the line out")
-        if len(rest.split()) > longest:
-            raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
-        firsts.append(before.strip())
-        words.append(tuple(rest.split()))
-    return firsts, words
-
-
-def _without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
-    """The lines with ``UNK`` in the place of each word that stands in fewer lines than this."""
-    lines = Counter(symbol for word in words for symbol in set(word))
-    return [tuple(s if lines[s] >= fewest else UNK for s in word) for word in words]
-
-
-def _fewest_lines(words: Sequence[Word]) -> int:
-    """The smallest number of lines that leaves ``MOST_WORDS`` different words, ``UNK`` among
-    them, if words in fewer lines are replaced."""
     lines = Counter(symbol for word in words for symbol in {*word} - {UNK})
-    often = sorted(lines.values(), reverse=True)
-    return often[MOST_WORDS - 1] + 1
+    kept = sum(count >= fewest for count in lines.values()) + (fewest > 0)
+    if too_many := kept > MOST_WORDS:
+        fewest = sorted(lines.values(), reverse=True)[MOST_WORDS - 1] + 1
+    rare = {symbol for symbol, count in lines.items() if count < fewest}
+    if too_many and len(rare) == len(lines):
+        raise UserError(
+            f"{name} has {len(lines):,} different words, each in fewer than {fewest} lines, and a "
+            f"model learns {MOST_WORDS:,} at most: give lines whose words come again"
+        )
+    if not rare:
+        return list(words), ""
+    told = f"read as {UNK}, in fewer than {fewest} lines: {len(rare):,} of {len(lines):,} words"
+    return [tuple(UNK if s in rare else s for s in word) for word in words], told
 
 
 def check_sides(corpus: Language) -> None:
     """Raises UserError for a corpus without lines of both labels for training, or without lines for
     validation or the test."""
     pairs = BORDER in corpus.vocabulary.ids
-    sides: dict[Split, tuple[bool | None, ...]] = {"train": (True,) if pairs else (True, False)}
+    taught = (True, False) if corpus.knows_others and not pairs else (True,)
+    sides: dict[Split, tuple[bool | None, ...]] = {"train": taught}
     for side, labels in {**sides, "validation": (None,), "test": (None,)}.items():
         for label in labels:
             draw = partial(corpus.sample, np.random.default_rng(0), 1, corpus.lengths(1))
@@ -227,7 +90,8 @@ def _check_targets(corpus: Language, right: Callable[[], Sample], side: str) -> 
 
 
 def _too_few_lines(corpus: Language, side: str) -> UserError:
-    lines, kind, size, more = getattr(corpus, "lines", None), "lines", "", " of both labels"
+    lines, kind, size = getattr(corpus, "lines", None), "lines", ""
+    more = " of both labels" if corpus.knows_others else ""
     if isinstance(lines, Words):
         ids = lines.ids
         if border := corpus.vocabulary.ids.get(BORDER):
@@ -287,21 +151,97 @@ def is_merged(symbol: str) -> bool:
     return symbol == UNK or (symbol.startswith(MERGED) and symbol.removeprefix(MERGED).isdecimal())
 
 
-class LabelledCorpus(Language):
-    """Lines of words in two groups, from a file of lines ``label <tab> words``.
+class Corpus(Language):
+    """Lines of a file. About 80% are for training, 10% for validation and 10% for the test: its
+    three sides, by ``sides_of``.
 
-    The label of the first line is the positive one ("in the language"). About 80% of the lines are
-    for training, 10% for validation and 10% for the test: its three sides, by ``sides_of``. Lines
-    with a symbol that stands for several words may be equal and yet have both labels; the truth is
-    then the commoner one, and of as many of each the second label. The two lines of a minimal pair
-    are on one side, and each is the counterfactual of the other if they are as long.
+    Attributes:
+        told: what was made of its file, in a sentence; "" where it is read as it stands.
     """
 
     chomsky: ChomskyType = "finite sample"
-    default_objective: str = "verdict"
     rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
-    shape = ""
-    """The shape that its file was taken for, in a sentence; "" for label, tab, words."""
+    told = ""
+
+    def __init__(
+        self,
+        name: str,
+        vocabulary: Vocabulary,
+        words: Sequence[Word],
+        labels: Sequence[bool],
+        sides: Int[np.ndarray, " line"],
+    ) -> None:
+        """
+        Args:
+            labels: whether each line is in the language.
+            sides: the side of each line, as its place in ``SPLITS``.
+        """
+        self.name, self.vocabulary = name, vocabulary
+        self.variables: dict[str, VariableKind] = {}
+        self.lines = vocabulary.words(words)
+        self.line_labels = np.array(labels, dtype=bool)
+        self._split = sides
+
+    # -- the truth, as far as it is known -------------------------------------------------------
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        return {}
+
+    def allowed(self, words: Words) -> Bool[np.ndarray, "batch time_plus_1 vocabulary"]:
+        """The tokens with which some line goes on; nothing else is known."""
+        allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
+        for row, (ids, length) in enumerate(
+            zip(words.ids.tolist(), words.lengths.tolist(), strict=True)
+        ):
+            for at in range(length + 1):
+                allowed[row, at, list(self._next.get(tuple(ids[:at]), ()))] = True
+        return allowed
+
+    @cached_property
+    def _next(self) -> dict[tuple[int, ...], set[int]]:
+        """The tokens that follow each beginning of a line."""
+        following: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
+        for ids, length in zip(self.lines.ids.tolist(), self.lines.lengths.tolist(), strict=True):
+            for at in range(length + 1):
+                following[tuple(ids[:at])].add(ids[at] if at < length else END_ID)
+        return following
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def side(self, *splits: Split) -> Bool[np.ndarray, " line"]:
+        """Whether each line is on one of these sides."""
+        return np.isin(self._split, [SPLITS.index(split) for split in splits])
+
+    def lengths(self, max_n: int) -> range:
+        """All lengths from the shortest line to the longest; the window plays no part."""
+        return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
+
+    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
+        return sorted(set(self.lines.lengths[self.line_labels].tolist()) & set(lengths))
+
+    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
+        """Lines of this side of the corpus, each as likely as any other."""
+        rows = np.isin(self.lines.lengths, np.asarray(query.lengths)) & self.side(query.split)
+        if query.label is not None:
+            rows &= self.line_labels == query.label
+        if not rows.any():
+            raise LookupError(
+                f"{self.name} has no line of this length and label among its {query.split} lines"
+            )
+        drawn = rng.choice(np.flatnonzero(rows), query.count)
+        return Sample(self.lines[drawn], self.line_labels[drawn])
+
+
+class LabelledCorpus(Corpus):
+    """Lines of words in two groups, from a file of lines ``label <tab> words``.
+
+    The label of the first line is the positive one ("in the language"). Lines with a symbol that
+    stands for several words may be equal and yet have both labels; the truth is then the commoner
+    one, and of as many of each the second label. The two lines of a minimal pair are on one side,
+    and each is the counterfactual of the other if they are as long.
+    """
+
+    default_objective: str = "verdict"
 
     def __init__(
         self,
@@ -314,12 +254,12 @@ class LabelledCorpus(Language):
         """
         Args:
             rare: words in fewer lines are read as ``UNK``, and so is every unknown word from then
-                on.
+                on; of more than ``MOST_WORDS`` different words the rarest are in any case.
             pairs: the places of two lines that are a minimal pair.
 
         Raises:
-            UserError: the lines do not have exactly two labels, one line has both and no symbol
-                that stands for several words, or there are too many different words.
+            UserError: the lines do not have exactly two labels; one line has both and no symbol
+                that stands for several words; or all words would be rare.
         """
         names = list(dict.fromkeys(labels))
         if len(names) != 2:
@@ -327,28 +267,25 @@ class LabelledCorpus(Language):
                 f"{name}: found {len(names)} label(s) ({', '.join(names[:4]) or 'no line'}): "
                 "a corpus needs lines of exactly two labels (`lab rule` takes more)"
             )
-        self.name = name
         self.positive, self.negative = names
-        if rare:
-            words = _without_rare(words, rare)
-        symbols = sorted({symbol for word in words for symbol in word} | ({UNK} if rare else set()))
-        if len(symbols) > MOST_WORDS:
-            raise UserError(
-                f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
-                f"most: replace rare words with --rare {_fewest_lines(words)}"
-            )
-        self.vocabulary = Vocabulary(tuple(symbols))
-        self.variables: dict[str, VariableKind] = {}
-        self.lines = self.vocabulary.words(words)
-        self.line_labels = np.array([label == self.positive for label in labels])
-        votes: Counter[Word] = Counter()
-        for word, label in zip(words, self.line_labels, strict=True):
+        words, told = _without_rare(name, words, rare)
+        positive = [label == self.positive for label in labels]
+        votes, both = Counter[Word](), set[Word]()
+        for word, label in zip(words, positive, strict=True):
             before = votes[word]
             votes[word] += 1 if label else -1
-            if abs(votes[word]) < abs(before) and not any(map(is_merged, word)):
-                raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
+            if abs(votes[word]) < abs(before):
+                if not any(map(is_merged, word)):
+                    raise UserError(
+                        f"{name}: the line {' '.join(word)!r} has both labels: keep one"
+                    )
+                both.add(word)
+        if both:
+            told += f"; lines that have both labels for it: {len(both):,}, the commoner one counts"
         self._truth = {word: vote > 0 for word, vote in votes.items()}
-        self._split = sides_of(words, self.line_labels.tolist(), pairs)
+        vocabulary = _vocabulary(words, rare)
+        super().__init__(name, vocabulary, words, positive, sides_of(words, positive, pairs))
+        self.told = told
         ways = [*pairs, *((other, one) for one, other in pairs)]
         self._partners = {words[one]: words[other] for one, other in reversed(ways)}
 
@@ -361,7 +298,7 @@ class LabelledCorpus(Language):
         """
         labels, words, shape, pairs = read_lines(path)
         corpus = cls(name or path.stem, labels, words, rare, pairs)
-        corpus.shape = shape
+        corpus.told = "; ".join(filter(None, (shape, corpus.told)))
         return corpus
 
     # -- the truth, as far as it is known -------------------------------------------------------
@@ -377,9 +314,6 @@ class LabelledCorpus(Language):
                 )
             answers.append(self._truth[word])
         return np.array(answers, dtype=bool)
-
-    def trace(self, words: Words) -> dict[str, np.ndarray]:
-        return {}
 
     def allowed(self, words: Words) -> np.ndarray:
         """Allows only END, and only at the end of a positive line: nothing else is known."""
@@ -407,25 +341,76 @@ class LabelledCorpus(Language):
 
     def sides(self, *splits: Split) -> tuple[list[Word], np.ndarray]:
         """The lines of the given sides and their labels; a line that occurs twice comes twice."""
-        rows = np.flatnonzero(np.isin(self._split, [SPLITS.index(split) for split in splits]))
+        rows = np.flatnonzero(self.side(*splits))
         return self.vocabulary.decoded(self.lines[rows]), self.line_labels[rows]
 
-    def lengths(self, max_n: int) -> range:
-        """All lengths from the shortest line to the longest; the window plays no part."""
-        return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
 
-    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
-        return sorted(set(self.lines.lengths[self.line_labels].tolist()) & set(lengths))
+class UnlabelledCorpus(Corpus):
+    """Lines without labels, for a language model: each is in the language, and which others are is
+    not known. Of a treebank the tree of each line is known; of equal lines that of the first."""
 
-    def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
-        """Lines of this side of the corpus, each as likely as any other."""
-        rows = np.isin(self.lines.lengths, np.asarray(query.lengths))
-        rows &= self._split == SPLITS.index(query.split)
-        if query.label is not None:
-            rows &= self.line_labels == query.label
-        if not rows.any():
-            raise LookupError(
-                f"{self.name} has no line of this length and label among its {query.split} lines"
+    default_objective: str = "language-model"
+    knows_others = False
+
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[Word],
+        rare: int = 0,
+        heads: Sequence[tuple[int, ...]] = (),
+    ) -> None:
+        """
+        Args:
+            rare: as in ``LabelledCorpus``.
+            heads: of a treebank the heads of the words of each line, as in ``files.treebank``.
+
+        Raises:
+            UserError: all words would be rare.
+        """
+        words, told = _without_rare(name, words, rare)
+        every = [True] * len(words)
+        super().__init__(name, _vocabulary(words, rare), words, every, sides_of(words, every))
+        self.told = told
+        trees = zip(reversed(words), reversed(heads), strict=True) if heads else ()
+        self.heads = {word: of_words for word, of_words in trees if of_words}
+
+    @classmethod
+    def from_file(cls, path: Path, name: str | None = None, rare: int = 0) -> UnlabelledCorpus:
+        """The lines of a file, whose labels are left out if it has some.
+
+        Raises:
+            UserError: the file cannot be read, or it is malformed.
+        """
+        words, shape, heads = read_texts(path)
+        corpus = cls(name or path.stem, words, rare, heads)
+        corpus.told = "; ".join(filter(None, (shape, corpus.told)))
+        return corpus
+
+    def tree_distances(self, word: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+        heads = self.heads.get(self.vocabulary.check(word))
+        return None if heads is None else distances(paths(heads))
+
+    def labels(self, words: Words) -> np.ndarray:
+        """True for each line. Raises UserError for one that is not in the corpus."""
+        right = self.are_lines(words)
+        if not right.all():
+            word = self.vocabulary.decoded(words)[int(right.argmin())]
+            raise UserError(
+                f"{' '.join(word)!r} is no line of {self.name}: which other lines are right is not "
+                "known"
             )
-        drawn = rng.choice(np.flatnonzero(rows), query.count)
-        return Sample(self.lines[drawn], self.line_labels[drawn])
+        return right
+
+    def are_lines(self, words: Words) -> Bool[np.ndarray, " batch"]:
+        """Whether each word is a line of the corpus."""
+        return super().labels(words)
+
+    def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
+        raise LookupError(f"which lines are wrong is not known in {self.name}")
+
+
+def _vocabulary(words: Sequence[Word], rare: int) -> Vocabulary:
+    """All symbols of lines, in order; ``UNK`` among them where rare words are read as it."""
+    return Vocabulary(
+        tuple(sorted({s for word in words for s in word} | ({UNK} if rare else set())))
+    )

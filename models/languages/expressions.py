@@ -11,7 +11,7 @@ from automata.fa.nfa import NFA
 
 from models.errors import UserError
 from models.languages.regular import RegularLanguage
-from models.reading import one_form
+from models.plain_files import one_form
 
 SYNTAX = "()[]|*+?.&"
 """The signs that an expression may hold beside letters, digits, and numbers in braces."""

@@ -80,6 +80,8 @@ class Language(ABC):
         shortcut: a symbol that says nothing about membership, but goes with the label in the
             training lines of a variant of this language; None if there is no such variant.
         short: words up to this size are short enough for an example.
+        knows_others: whether it knows words that are not in it. Of lines without labels nobody
+            knows which other line is right.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Language(ABC):
     rationale_rule: ClassVar[str]
     shortcut: str | None = None
     short: int = 10
+    knows_others: bool = True
 
     # -- the truth, vectorised ------------------------------------------------------------------
 
@@ -167,6 +170,11 @@ class Language(ABC):
 
         The other symbols of the word stay. None if the membership of other words is not known.
         """
+        return None
+
+    def tree_distances(self, word: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Edges between each two symbols in the tree of a word, [pos, pos], and between each and
+        the root, [pos]. None where no tree is known."""
         return None
 
     # -- data -----------------------------------------------------------------------------------

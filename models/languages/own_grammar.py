@@ -7,7 +7,7 @@ import numpy as np
 from models.errors import UserError
 from models.languages.expressions import check_name
 from models.languages.grammars.context_free import ContextFreeLanguage
-from models.languages.grammars.reading import read
+from models.languages.grammars.notation import read
 from models.languages.pairs.syntax_directed import SyntaxDirected, is_of_pairs
 from models.languages.vocabulary import BORDER
 

@@ -10,10 +10,10 @@ from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
 from models.errors import UserError, unknown
-from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import BRACKETS, DyckLanguage
 from models.languages.expressions import of_expression
+from models.languages.files.lines import read_lines
 from models.languages.grammars import phrases
 from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
@@ -292,7 +292,7 @@ def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -
 
     Args:
         regex: a regular expression, and its further ``symbols``; see ``expressions.of_expression``.
-        grammar: the productions of a grammar; see ``grammars.reading.read``.
+        grammar: the productions of a grammar; see ``grammars.notation.read``.
 
     Raises:
         UserError: there is no language of this name; or it is taken, or the expression or the

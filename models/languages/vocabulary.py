@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from models.errors import UserError
-from models.reading import one_form
+from models.plain_files import one_form
 
 BOS = "<bos>"
 END = "<end>"
@@ -147,6 +147,11 @@ class Words:
     def tokens(self) -> Int[np.ndarray, "batch time_plus_1"]:
         """The tokens that a model reads: BOS, then the word, then padding."""
         return np.pad(self.ids, ((0, 0), (1, 0)), constant_values=BOS_ID)
+
+    @cached_property
+    def following(self) -> Int[np.ndarray, "batch time_plus_1"]:
+        """The token that comes after each of ``tokens``: END after the last symbol, and later."""
+        return np.pad(self.ids, ((0, 0), (0, 1)), constant_values=END_ID)
 
     @staticmethod
     def of_rows(ids: np.ndarray, lengths: np.ndarray) -> Words:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.languages import BOS_ID, END, END_ID, Language, Vocabulary, Words
+from models.languages import BOS_ID, END, Language, Vocabulary, Words
 from models.objectives.base import Batch, Objective, Outcome
 from models.objectives.next_symbols import NextSymbols
 from models.objectives.readout import LEAST, Readout
@@ -36,9 +36,9 @@ class NextToken(Objective):
         Args:
             words: words of the language.
         """
-        following = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
-        inside = np.arange(following.shape[1]) <= words.lengths[:, None]
-        target = np.eye(len(language.vocabulary), dtype=bool)[following] & inside[..., None]
+        inside = np.arange(words.following.shape[1]) <= words.lengths[:, None]
+        target = np.zeros((*inside.shape, len(language.vocabulary)), dtype=bool)
+        np.put_along_axis(target, words.following[..., None], inside[..., None], axis=2)
         return Batch.of(words, target, target)
 
     def _truth(self, language: Language, words: Words, readout: Readout) -> Batch:

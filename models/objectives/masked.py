@@ -71,7 +71,8 @@ class HiddenSymbols(NextToken):
         picks = words.ids >= size
         true = np.where(picks, (words.ids - size) // size, words.ids)
         shown = np.where(picks, (words.ids - size) % size, words.ids)
-        target = np.eye(size, dtype=bool)[true] & picks[..., None]
+        target = np.zeros((*true.shape, size), dtype=bool)
+        np.put_along_axis(target, true[..., None], picks[..., None], axis=2)
         target = np.pad(target, ((0, 0), (1, 0), (0, 0)))
         return Batch.of(Words(shown, words.lengths), target, target)
 

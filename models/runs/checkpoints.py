@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import Vocabulary
-from models.reading import plain_size, read_bytes
+from models.plain_files import plain_size, read_bytes
 from models.runs.files import as_json, write_folder
 from models.runs.records import CheckpointRecord, config_of, read_record
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""

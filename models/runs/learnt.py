@@ -11,15 +11,17 @@ from models.languages import (
     LabelledCorpus,
     Language,
     PairCorpus,
+    UnlabelledCorpus,
     language,
 )
 from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
 from models.objectives import OBJECTIVES, objective
-from models.reading import plain_size
+from models.plain_files import plain_size
 
 
 def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
-    """The corpus of a file: pairs where targets are taught, else labelled lines.
+    """The corpus of a file: pairs where targets are taught, labelled lines where verdicts are, and
+    lines without labels where the symbols of words are.
 
     Args:
         name: the name of the corpus; by default that of the file.
@@ -31,18 +33,19 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
     if taught.of_pairs:
         _refuse_rare(config)
         return PairCorpus.from_file(path, name)
-    if not taught.verdict_alone:
+    if not taught.verdict_alone and not taught.members_alone:
         plain_size(path, "check the path")
         raise UserError(
             f"{path}: a file of lines says nothing of what may follow a part of one: choose "
-            "--objective verdict for lines of label, tab, words, or sequence-to-sequence for lines "
-            "of source, tab, target"
+            "--objective verdict for lines of label, tab, words; language-model or masked for "
+            "lines of words; or sequence-to-sequence for lines of source, tab, target"
         )
     if config.vocabulary != WORDS:
         raise UserError(
             f"{path}: its lines are cut at blanks alone: leave --vocabulary {config.vocabulary} out"
         )
-    return LabelledCorpus.from_file(path, name, config.rare)
+    kind = LabelledCorpus if taught.verdict_alone else UnlabelledCorpus
+    return kind.from_file(path, name, config.rare)
 
 
 def _refuse_rare(config: TrainConfig) -> None:

@@ -19,7 +19,7 @@ from models.base import EmbeddingModel, LanguageModel
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.checkpoints import CURE as OF_CHECKPOINT
 from models.runs.checkpoints import WEIGHTS, check_hash, read_about, read_weights
 from models.runs.files import as_json

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from models.config import TrainConfig
 from models.errors import UserError, first_fault, of_fields
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Evaluation(TypedDict):
     loss: float | None
     validation_loss: float | None
     exact: float | None
-    recognition: float
+    recognition: float | None
     selection: NotRequired[float]
     learning_rate: float
     seconds: float

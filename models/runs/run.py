@@ -35,7 +35,7 @@ from models.languages import FormalLanguage, Language
 from models.languages.corpus import check_sides
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import OBJECTIVES, objective
-from models.reading import folders_in, read_bytes
+from models.plain_files import folders_in, read_bytes
 from models.runs.checkpoints import (
     CONFIG,
     WEIGHTS,

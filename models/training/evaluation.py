@@ -80,9 +80,13 @@ def judge(
 
     Returns:
         Per word, whether every answer is right, [batch]; per word, whether the verdict is right,
-        [batch]; and the loss of all words that the objective teaches, in nats per answer; NaN if it
-        teaches none of them.
+        [batch], both empty where the language knows no other words; and the loss of all words that
+        the objective teaches, in nats per answer; NaN if it teaches none of them.
     """
+    if not language.knows_others:
+        batch = objective.batch(language, sample.words, model.config.readout, model.device)
+        none = np.zeros(0, dtype=bool)
+        return none, none, float(objective.loss(model(batch.tokens), batch))
     truth = objective.truth(language, sample.words, model.config.readout, model.device)
     logits = model(truth.tokens)
     right = verdicts(model, logits, sample.words) == sample.labels

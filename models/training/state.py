@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.errors import UserError
-from models.reading import plain_size
+from models.plain_files import plain_size
 from models.runs.checkpoints import packed, read_weights
 from models.runs.files import write_bytes
 from models.runs.records import AS_WRITTEN, Step

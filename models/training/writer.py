@@ -159,14 +159,17 @@ class RunWriter:
             answers = right_words(model, run.language, self._selection, run.objective)
             selection = float(np.logical_and(*answers).mean())
         model.train()
-        members = exact[validation.labels] if not run.objective.verdict_alone else exact[:0]
-        trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
+        members = exact[:0]
+        if len(exact) and not run.objective.verdict_alone:
+            members = exact[validation.labels]
+        flawless = len(right) > 0 and exact.all() and right.all()
+        trainer.flawless = trainer.flawless + 1 if flawless else 0
         line: Evaluation = {
             "step": trainer.step,
             "loss": _number(float(np.mean(self.losses or [np.nan]))),
             "validation_loss": _number(value),
             "exact": float(members.mean()) if len(members) else None,
-            "recognition": float(right.mean()),
+            "recognition": float(right.mean()) if len(right) else None,
             "learning_rate": trainer.learning_rate(trainer.step - 1),
             "seconds": round(time.monotonic() - self._started, 2),
         }

@@ -478,6 +478,6 @@ def test_answers_that_may_not_be_read_are_told(run: Run, monkeypatch: pytest.Mon
     def closed(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("models.reading.os.scandir", closed)
+    monkeypatch.setattr("models.plain_files.os.scandir", closed)
     with pytest.raises(UserError, match=r"^cannot read \S*results \(Permission denied\): "):
         kept_in(run.path, NAME)

@@ -22,7 +22,7 @@ from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import END, ContextFreeLanguage, language
 from models.languages.grammars.drawn import DrawnLanguage
-from models.languages.grammars.reading import read
+from models.languages.grammars.notation import read
 from models.languages.grammars.trees import embedding
 from models.runs.run import Run
 from models.training.evaluation import predict

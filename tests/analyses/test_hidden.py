@@ -11,7 +11,7 @@ from conftest import TINY, tiny_config
 
 from analyses.answers import answer
 from analyses.options.behaviour import Perplexity
-from analyses.questions.behaviour import hidden
+from analyses.questions.behaviour import counts, hidden
 from analyses.questions.behaviour.perplexity import _perplexity
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, language
@@ -89,7 +89,7 @@ def test_counts_know_both_neighbours(run: Run) -> None:
     known = run.language
     words = known.vocabulary.words([("de", "hond", "loopt")])
     places = np.array([[False, False, True, False]])
-    said = np.exp(hidden.counted(run, words, places)[0, 2])
+    said = np.exp(counts.between(run)(words, places)[0, 2])
     assert said.sum() == pytest.approx(1.0)
     ids = known.vocabulary.ids
     nouns = sum(said[ids[noun]] for noun in ("hond", "kat", "leeuw"))

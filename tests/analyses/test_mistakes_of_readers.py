@@ -33,7 +33,8 @@ from analyses.scoring.board import checked
 from dashboard.drawing import explain_errors
 from dashboard.markup import _visible
 from models.errors import UserError
-from models.languages.corpus import LabelledCorpus, read_columns, read_lines
+from models.languages.corpus import LabelledCorpus
+from models.languages.files.lines import read_columns, read_lines
 from models.languages.own_grammar import of_grammar
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -75,7 +76,7 @@ def test_a_language_of_long_words_has_an_example(capsys: pytest.CaptureFixture[s
             "machine.jff holds nothing that the lab knows: give",
         ),
         (["rule", "machine.jff"], "machine.jff is XML, as JFLAP writes it: give lines of label"),
-        (["train", "--corpus", "loose.txt", "--objective", "language-model"], "says nothing of wh"),
+        (["train", "--corpus", "loose.txt", "--objective", "next-symbols"], "says nothing of wh"),
         (["predict", "run", "a\ufe0fb"], r"unknown symbol '\ufe0f': use only"),
         (["finetune", "run", "--recipe", "counting"], "--recipe chooses a new network, and the"),
         (["finetune", "run", "an", "--regex", "a*b"], "an is a language of the lab: give yours"),
@@ -433,7 +434,7 @@ def test_weights_that_are_no_real_numbers_or_may_not_be_read(
     save_file(changed, weights)
     assert main(["predict", "run", "a"]) == 2
     assert "model.safetensors has complex numbers as weights" in capsys.readouterr().err
-    monkeypatch.setattr("models.reading.os.access", lambda path, _: path != weights)
+    monkeypatch.setattr("models.plain_files.os.access", lambda path, _: path != weights)
     assert main(["predict", "run", "a"]) == 2
     assert "model.safetensors (Permission denied)" in capsys.readouterr().err
 

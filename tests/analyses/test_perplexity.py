@@ -18,17 +18,17 @@ from analyses.claims import told
 from analyses.command_line.app import main
 from analyses.needs import lack
 from analyses.options.behaviour import Perplexity
+from analyses.questions.behaviour.counts import COUNTED
 from analyses.questions.behaviour.perplexity import (
     CONTROLS,
     QUESTION,
     _perplexity,
     _side_by_side,
-    _trigram,
     asked_of,
     said_of,
     shares_of,
 )
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, Word
@@ -37,10 +37,23 @@ from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.run import Run
+from models.training.batches import draw, steps_at_once
 from models.training.loop import train
 from models.training.recipes import recipe
 
 LM = objective("language-model")
+
+
+def trigram_of(run: Run) -> LanguageModel:
+    """The lab's own n-gram model, taught the words that the control counts."""
+    config = ModelConfig(architecture="ngram", order=3, output="softmax")
+    model = build(config, run.language.vocabulary)
+    at_once = steps_at_once(run.config) * run.config.batch_size
+    for chunk in range(-(-COUNTED // at_once)):
+        words, _ = draw(run.config, run.language, chunk)
+        batch = LM.batch(run.language, words)
+        model.count(batch.tokens, batch.target, batch.weight)
+    return model.eval()
 
 
 def test_a_run_on_tags_is_sent_to_a_question_that_answers(tmp_path: Path) -> None:
@@ -81,7 +94,7 @@ def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
     models = {
         "trained": (run.model(), run.objective),
         "untrained": (run.untrained(), run.objective),
-        "trigram": (_trigram(run), LM),
+        "trigram": (trigram_of(run), LM),
     }
     groups = set(asked.groups.tolist())
     assert groups == ({2, 4, 6, 8} if by == "length" else {1, 2, 3})

@@ -31,7 +31,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "errors cards hooks",
         "checks",
         "choices",
-        "reading",
+        "plain_files",
         "languages",
         "objectives",
         "families",

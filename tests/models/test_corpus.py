@@ -23,7 +23,7 @@ from models.languages import (
     printed_lines,
     read_lines,
 )
-from models.languages.corpus import MOST_WORDS, SPLITS, check_sides, sides_of
+from models.languages.corpus import SPLITS, check_sides, sides_of
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -285,18 +285,6 @@ def main_lines(file: Path, folder: Path, rare: int) -> Run:
     return Run(run.path)
 
 
-def test_the_advice_on_rare_words_helps() -> None:
-    """It was --rare 2, after --rare 2 too."""
-    words = [(f"w{i}", f"w{i + 1}", f"v{i % 900}") for i in range(3000)] * 2
-    labels = ["A", "B"] * 3000
-    with pytest.raises(UserError, match=r"replace rare words with --rare \d+") as caught:
-        LabelledCorpus("many", labels, words)
-    advised = int(str(caught.value).split()[-1])
-    with pytest.raises(UserError, match=f"--rare {advised}$"):
-        LabelledCorpus("many", labels, words, advised - 1)
-    assert len(LabelledCorpus("many", labels, words, advised).vocabulary.symbols) <= MOST_WORDS
-
-
 @pytest.mark.parametrize("count", range(5, 40))
 def test_few_lines_fall_on_all_sides(count: int) -> None:
     """A side that is empty would be a question without a word, long after the training."""
@@ -335,7 +323,7 @@ def test_minimal_pairs_are_each_other_s_counterfactual(tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = LabelledCorpus.from_file(file)
-    assert corpus.shape == "read as minimal pairs, two labelled lines each"
+    assert corpus.told == "read as minimal pairs, two labelled lines each"
     for row in rows:
         good, bad = (tuple(row[f"sentence_{kind}"].split()) for kind in ("good", "bad"))
         for rng in (None, np.random.default_rng(0)):

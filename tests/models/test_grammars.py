@@ -19,8 +19,8 @@ from scipy.stats import chisquare
 from models.errors import UserError
 from models.languages import END_ID, ContextFreeLanguage, Word, language
 from models.languages.grammars.normal_form import normal_form
+from models.languages.grammars.notation import read
 from models.languages.grammars.productions import Grammar, Nonterminal
-from models.languages.grammars.reading import read
 
 TEXTS = {
     "brackets": "S -> '(' S ')' S [0.3] | [0.7]",

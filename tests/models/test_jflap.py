@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.errors import UserError
 from models.languages import language
-from models.languages.reading.jflap import productions_of
+from models.languages.files.jflap import productions_of
 
 Arrow = tuple[int, str, int]
 

@@ -165,10 +165,10 @@ def test_the_objective_decides_the_output() -> None:
         tiny_config(objective="language-model", model=ModelConfig(mask="bidirectional"))
 
 
-def test_a_corpus_has_no_language_model(tmp_path: Path) -> None:
+def test_nobody_knows_what_may_follow_in_a_corpus(tmp_path: Path) -> None:
     lines = tmp_path / "lines.tsv"
     lines.write_text("in\tx y\nout\ty\n")
-    config = tiny_config(language="lines", objective="language-model")
+    config = tiny_config(language="lines", objective="next-symbols")
     with pytest.raises(UserError, match="choose --objective verdict"):
         Run.create(tmp_path / "run", config, lines)
 

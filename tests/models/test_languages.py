@@ -28,7 +28,7 @@ from models.languages import (
     Words,
     language,
 )
-from models.languages.grammars.reading import read
+from models.languages.grammars.notation import read
 from models.languages.pairs.in_context import InContext
 from models.languages.pairs.transduction import Transduction
 from models.languages.recurrence import Recurrence

@@ -9,8 +9,8 @@ import pytest
 
 from models.errors import UserError
 from models.languages import PairCorpus, Vocabulary
-from models.languages.corpus import read_lines
 from models.languages.expressions import of_expression
+from models.languages.files.lines import read_lines
 from models.languages.own_grammar import of_grammar
 
 ONE, TWO = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACCENT}"

@@ -76,7 +76,8 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
         ("\tc\n", "line 1 has no source: write source, tab, target"),
         ("a b c\n", "line 1: expected one tab, found 0: write source, tab, target"),
         ("a > b\tc\n", "pair 1 has the word >, which stands between source and target"),
-        ("1" + 9 * "\t_" + "\n", "is a treebank (CoNLL-U), whose words have tags"),
+        ("1" + 9 * "\t_" + "\n", "has too few different sources (1 in 1 lines)"),
+        ("1" + 5 * "\t_" + "\t1" + 3 * "\t_" + "\n", "its heads make no tree"),
         ("", "has no line: write source, tab, target"),
         ("source\ttarget\n", "has no line: write source, tab, target"),
         ("a\tb\n", "has too few different sources (1 in 1 lines) to set validation lines aside"),
@@ -114,7 +115,7 @@ def test_the_command_trains_every_kind_on_it(file: Path, tmp_path: Path) -> None
     objectives = {Run(path).config.objective for path in (tmp_path / "runs").iterdir()}
     assert objectives == {"sequence-to-sequence"}
     with pytest.raises(
-        UserError, match="choose --objective verdict for lines of label, tab, words, or seq"
+        UserError, match="choose --objective verdict for lines of label, tab, words; language"
     ):
         Run.create(tmp_path / "other", tiny_config(language="numbers"), file)
 

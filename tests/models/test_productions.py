@@ -16,7 +16,7 @@ from models.languages import (
     Word,
     language,
 )
-from models.languages.grammars.reading import read
+from models.languages.grammars.notation import read
 from models.languages.pairs.in_context import InContext
 from models.languages.pairs.syntax_directed import SyntaxDirected
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import UserError
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.records import Evaluation, RunRecord, read_record, read_record_lines
 
 LINE = (
@@ -64,7 +64,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=r"pipe is not a plain file: look$"):
         read_record(tmp_path / "pipe", RunRecord, "look")
-    monkeypatch.setattr("models.reading.MOST_BYTES", 2**20)
+    monkeypatch.setattr("models.plain_files.MOST_BYTES", 2**20)
     with (tmp_path / "large").open("wb") as file:
         file.truncate(2**21)
     with pytest.raises(UserError, match=r"large has 2 MiB, far too many \(at most 1\): look$"):

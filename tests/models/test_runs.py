@@ -245,7 +245,7 @@ def test_an_edited_record_is_told_by_its_fields(trained: Run) -> None:
 def test_a_record_that_may_not_be_read_is_not_to_be_removed(
     trained: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.reading.os.access", lambda path, _: path.name != RUN_FILE)
+    monkeypatch.setattr("models.plain_files.os.access", lambda path, _: path.name != RUN_FILE)
     with pytest.raises(
         UserError, match=r"run.json \(Permission denied\): ask for the right to rea"
     ):

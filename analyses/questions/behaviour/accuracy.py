@@ -383,6 +383,7 @@ QUESTION = of_answer(
     _headline,
     chart,
     _claims,
+    needs=("others",),
     of_inside=False,
     planned=(Planned("trained", "untrained", by="variable"),),
 )

@@ -20,7 +20,16 @@ from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.search import MOST_WORDS, Generation, Generator, Hypothesis, Made
 from models.errors import UserError
-from models.languages import BOS_ID, END, END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
+from models.languages import (
+    BOS_ID,
+    END,
+    END_ID,
+    FIRST_SYMBOL_ID,
+    FormalLanguage,
+    UnlabelledCorpus,
+    Word,
+    Words,
+)
 from models.runs.run import Run
 
 DRAWN: dict[str, Choice] = {
@@ -59,19 +68,24 @@ def generator(run: Run, longest: int = 0, prompt: Word = ()) -> Generator:
 
 
 def judged(run: Run, words: Sequence[Made]) -> pd.DataFrame:
-    """One row per word: word, symbols, log_probability, ended, in_language.
+    """One row per word: word, symbols, log_probability, ended, and in_language; of a run on lines
+    without labels is_line instead, whether it is one of them.
 
     A word that was cut counts by what there is of it.
     """
-    batch = run.language.vocabulary.words([made.word for made in words])
-    inside = run.language.labels(batch)
+    language = run.language
+    batch = language.vocabulary.words([made.word for made in words])
+    if isinstance(language, UnlabelledCorpus):
+        name, inside = "is_line", language.are_lines(batch)
+    else:
+        name, inside = "in_language", language.labels(batch)
     return pd.DataFrame(
         {
             "word": [" ".join(made.word) for made in words],
             "symbols": [len(made.word) for made in words],
             "log_probability": [made.log_probability for made in words],
             "ended": [made.ended for made in words],
-            "in_language": [bool(label) for label in inside],
+            name: [bool(label) for label in inside],
         }
     )
 

@@ -1,25 +1,19 @@
-"""One symbol of a word is hidden: how likely is which, given all others? Truth, model, counts."""
+"""One symbol of a word is hidden: how likely is which, given all others? Truth and model."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
 from models.base import LanguageModel
-from models.languages import BOS_ID, END_ID, FormalLanguage, Words
+from models.languages import END_ID, FormalLanguage, Words
 from models.objectives.base import Objective
 from models.objectives.masked import MASK_ID
-from models.runs.run import Run
-from models.training.batches import draw, steps_at_once
 
 PLACES = 3
 """The most places of a word that are hidden, one at a time."""
 READ_AT_ONCE = 256
-COUNTED = 4096
-"""Training words that are counted."""
 
 
 def places_of(words: Words, rng: np.random.Generator) -> Bool[np.ndarray, "word pos"]:
@@ -82,38 +76,4 @@ def said_of(
         logits = model(tokens[some].to(model.device)).double().cpu()
         read = logits[torch.arange(len(logits)), torch.as_tensor(at[some])]
         logprobs[row[some], at[some]] = objective.log_probabilities(read, model.vocabulary).numpy()
-    return logprobs
-
-
-def counted(
-    run: Run, words: Words, places: Bool[np.ndarray, "word pos"]
-) -> Float[np.ndarray, "word pos d_vocab"]:
-    """Counts of each symbol between the symbols before and after it, in training words: the log of
-    (n(left, x, right) + p(x | left)) / (n(left, right) + 1), and p(x | left) in the same way."""
-    size, language = len(run.language.vocabulary), run.language
-    both, left = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
-    alone = np.ones(size)
-    alone[[BOS_ID, END_ID]] = 0.0
-    at_once = steps_at_once(run.config) * run.config.batch_size
-    for chunk in range(-(-COUNTED // at_once)):
-        drawn, _ = draw(run.config, language, chunk)
-        for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
-            line = [BOS_ID, *ids[:length], END_ID]
-            for before, symbol, after in zip(line, line[1:], line[2:], strict=False):
-                both[before, symbol, after] += 1
-                left[before, symbol] += 1
-                alone[symbol] += 1
-    alone /= alone.sum()
-    logprobs = np.full((*places.shape, size), -np.inf)
-    tokens = np.pad(words.tokens, ((0, 0), (0, 1)), constant_values=END_ID)
-    cache: dict[tuple[int, int], np.ndarray] = {}
-    for row, at in zip(*np.nonzero(places), strict=True):
-        before, after = int(tokens[row, at - 1]), int(tokens[row, at + 1])
-        if (before, after) not in cache:
-            one = np.array([left[before, x] for x in range(size)])
-            two = np.array([both[before, x, after] for x in range(size)])
-            given = (one + alone) / (one.sum() + 1)
-            cache[before, after] = (two + given) / (two.sum() + 1)
-        p = cache[before, after]
-        logprobs[row, at] = np.log(p, out=np.full(size, -np.inf), where=p > 0)
     return logprobs

@@ -1,8 +1,13 @@
-"""The loss of a model beside its floor: its next-token distribution against the language's own."""
+"""The loss of a model beside its floor: its next-token distribution against the language's own.
+
+Of lines without a grammar no floor is known: the loss on lines set aside stands beside a trigram's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
 import altair as alt
 import numpy as np
@@ -16,20 +21,17 @@ from analyses.charts.marks import curve
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, colours, figures
 from analyses.claims import Claim
 from analyses.options.behaviour import Perplexity as Options
-from analyses.questions.behaviour import hidden
+from analyses.questions.behaviour import counts, hidden
 from analyses.questions.training.loss import entropy_and_kl, shares_of
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums
-from models.base import LanguageModel, build
+from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.errors import UserError
-from models.languages import ContextFreeLanguage, FormalLanguage, Words
+from models.languages import END_ID, ContextFreeLanguage, FormalLanguage, UnlabelledCorpus, Words
 from models.languages.grammars.trees import embedding
-from models.model_config import ModelConfig
-from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.run import Run
-from models.training.batches import draw, steps_at_once
 
 BY = ("length", "depth")
 MOST_LENGTHS = 16
@@ -37,8 +39,10 @@ MOST_LENGTHS = 16
 AT_ONCE, MOST_DRAWN = 500, 4000
 """Words that are drawn at once, and at most, to find words of each depth."""
 READ_AT_ONCE = 256
-COUNTED = 4096
-"""Training words of which the trigram is counted."""
+BINS = 4
+"""Groups of as many lines each, from the shortest lines to the longest."""
+LINES_AT_ONCE = 32
+"""Lines whose distributions are in memory at once: they may have many different words."""
 LEAST_SHOWN = 1e-4
 """Where the picture's axis of losses begins, which goes by powers of ten."""
 CONTROLS = ("untrained", "trigram", "allowed symbols")
@@ -49,10 +53,13 @@ class Asked:
     """Words of the training window with the truth about each of their positions.
 
     Attributes:
-        groups: the length or the depth of each word.
+        groups: the length or the depth of each word; of a line the length of the longest line of
+            its group.
         truth: the probability that each token comes next, in the training window; for a run that
-            was taught hidden symbols, that it stands there, given all others.
-        allowed: whether each token may come next, or stand there, in the language.
+            was taught hidden symbols, that it stands there, given all others. Of a line it is 1 for
+            the token that is there: its entropy is then 0, and the excess loss is the loss.
+        allowed: whether each token may come next, or stand there, in the language; not known of
+            lines, and all True.
         inside: the positions from BOS to the last symbol; or those that are hidden, one at a time.
     """
 
@@ -61,6 +68,35 @@ class Asked:
     truth: Float[np.ndarray, "word pos d_vocab"]
     allowed: Bool[np.ndarray, "word pos d_vocab"]
     inside: Bool[np.ndarray, "word pos"]
+
+
+def _asked(run: Run, options: Options, progress: Progress = quiet) -> Iterator[Asked]:
+    """The words that a run is asked about, in one part; of a corpus in several.
+
+    Raises:
+        UserError: see ``asked_of``; or lines are to be told apart by depth.
+    """
+    language = run.language
+    if not isinstance(language, UnlabelledCorpus):
+        yield asked_of(run, options.by, options.count, options.deepest, options.seed, progress)
+        return
+    if options.by == "depth":
+        raise UserError(f"{language.name} has no trees: ask by length")
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    ids = np.unique(language.lines.ids[language.side("test")], axis=0)
+    lengths = (ids != END_ID).sum(axis=1)
+    rows = rng.permutation(len(ids))[: MOST_LENGTHS * options.count]
+    rows = rows[np.argsort(lengths[rows], kind="stable")]
+    ends = [part[-1] for part in np.array_split(lengths[rows], BINS) if len(part)]
+    groups = np.array(ends)[np.searchsorted(ends, lengths[rows])]
+    for first in range(0, len(rows), LINES_AT_ONCE):
+        some = slice(first, first + LINES_AT_ONCE)
+        words = Words(ids[rows[some]], lengths[rows[some]])
+        tokens = words.tokens if run.objective.hides else words.following
+        truth = np.eye(len(language.vocabulary))[tokens]
+        inside = np.arange(tokens.shape[1]) <= words.lengths[:, None]
+        places = hidden.places_of(words, rng) if run.objective.hides else inside
+        yield Asked(words, groups[some], truth, np.ones_like(truth, dtype=bool), places)
 
 
 def asked_of(
@@ -195,57 +231,59 @@ def _perplexity(run: Run, options: Options, progress: Progress = quiet) -> pd.Da
     takes all symbols that may come next for equally likely (it knows the language, but not how
     often which word is drawn).
 
+    A run on lines without labels is asked for different lines that were set aside, and its loss
+    is that of the tokens that are there. Nobody knows the least loss, or what may come next.
+
     Returns:
         One row per model and group: model ("trained" or a control), by, group, words,
-        tokens, entropy (of the truth: the least loss that there can be), kl (excess loss: the mean
-        of KL(truth || model) at each position, exact), low and high (its 95% bootstrap interval
-        over words), loss (entropy + kl: the expected cross-entropy), perplexity (exp of it), best
-        (exp of the entropy) and forbidden (the probability that the model gives to tokens that the
-        language forbids, mean).
+        tokens, entropy (of the truth: the least loss that there can be; NaN of lines), kl (excess
+        loss: the mean of KL(truth || model) at each position, exact; of lines the loss), low and
+        high (its 95% bootstrap interval over words), loss (entropy + kl: the expected
+        cross-entropy), perplexity (exp of it), best (exp of the entropy) and forbidden (the
+        probability that the model gives to tokens that the language forbids, mean; NaN of lines,
+        as best is).
 
     Raises:
         UserError: see ``asked_of``; or the run was taught no next tokens.
     """
     rows: list[dict[str, object]] = []
-    sample = asked_of(run, options.by, options.count, options.deepest, options.seed, progress)
-    models = ("trained", *CONTROLS)
-    for done, name in enumerate(models):
-        progress(done, len(models), name)
-        totals = sums(sample, _said(run, name, sample))
-        for group in np.unique(sample.groups):
+    lines = isinstance(run.language, UnlabelledCorpus)
+    models = ("trained", *(CONTROLS[:2] if lines else CONTROLS))
+    speaker = cache(partial(_speaker, run))
+    totals: dict[str, list[np.ndarray]] = {name: [] for name in models}
+    groups = list[np.ndarray]()
+    for sample in _asked(run, options, progress):
+        groups.append(sample.groups)
+        for done, name in enumerate(models):
+            progress(done, len(models), name)
+            totals[name].append(sums(sample, speaker(name)(sample)))
+    group_of = np.concatenate(groups)
+    for name in models:
+        of_words = np.concatenate(totals[name])
+        for group in np.unique(group_of):
             about = {"model": name, "by": options.by, "group": int(group)}
-            rows.append(about | _row(totals[sample.groups == group]))
+            rows.append(about | _row(of_words[group_of == group]))
     progress(len(models), len(models), "perplexity")
-    return pd.DataFrame(rows)
+    unknown = ["entropy", "best", "forbidden"] if lines else []
+    return pd.DataFrame(rows).assign(**dict.fromkeys(unknown, np.nan))
 
 
-def _said(run: Run, name: str, sample: Asked) -> np.ndarray:
-    """The log-probabilities of a run's model, or of a control."""
+def _speaker(run: Run, name: str) -> Callable[[Asked], np.ndarray]:
+    """The log-probabilities of a run's model, or of a control, for words that are asked."""
     if name == "allowed symbols":
-        how_many = sample.allowed.sum(axis=2, keepdims=True)
-        return np.where(sample.allowed, -np.log(np.maximum(how_many, 1)), -np.inf)
-    if name == "trigram" and run.objective.hides:
-        return hidden.counted(run, sample.words, sample.inside)
+        return _evenly
     if name == "trigram":
-        return said_of(_trigram(run), objective("language-model"), sample.words)
+        counted = counts.between(run) if run.objective.hides else counts.before(run)
+        return lambda sample: counted(sample.words, sample.inside)
     model = run.model() if name == "trained" else run.untrained()
     if run.objective.hides:
-        return hidden.said_of(model, run.objective, sample.words, sample.inside)
-    return said_of(model, run.objective, sample.words)
+        return lambda sample: hidden.said_of(model, run.objective, sample.words, sample.inside)
+    return lambda sample: said_of(model, run.objective, sample.words)
 
 
-def _trigram(run: Run) -> LanguageModel:
-    """A trigram model: counts of each token after the last two, on words like the training's."""
-    taught = objective("language-model")
-    config = ModelConfig(architecture="ngram", order=3, output="softmax")
-    model = build(config, run.language.vocabulary)
-    at_once = steps_at_once(run.config) * run.config.batch_size
-    chunks = range(-(-COUNTED // at_once))
-    for words, _ in (draw(run.config, run.language, chunk) for chunk in chunks):
-        members = words[np.flatnonzero(run.language.labels(words))]
-        batch = taught.batch(run.language, members)
-        model.count(batch.tokens, batch.target, batch.weight)
-    return model.eval()
+def _evenly(sample: Asked) -> np.ndarray:
+    how_many = sample.allowed.sum(axis=2, keepdims=True)
+    return np.where(sample.allowed, -np.log(np.maximum(how_many, 1)), -np.inf)
 
 
 def _row(totals: Float[np.ndarray, "word 4"]) -> dict[str, object]:
@@ -270,14 +308,24 @@ def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the excess loss of the model beside those of the controls."""
     trained = table[table["model"] == "trained"].set_index("group")
     wide = trained[["words", "entropy", "kl", "low", "high"]]
-    for name in CONTROLS:
+    for name in _controls(table):
         wide = wide.join(table[table["model"] == name].set_index("group")["kl"].rename(name))
     wide = wide.join(trained[["perplexity", "best", "forbidden"]]).reset_index()
-    return wide.rename(columns={"group": str(table["by"].iloc[0])})
+    wide = wide.rename(columns={"group": str(table["by"].iloc[0])})
+    return wide.rename(columns={"kl": "loss"}).dropna(axis=1) if _is_of_lines(table) else wide
+
+
+def _controls(table: pd.DataFrame) -> list[str]:
+    return [name for name in CONTROLS if name in set(table["model"])]
+
+
+def _is_of_lines(table: pd.DataFrame) -> bool:
+    return bool(table["entropy"].isna().all())
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """The loss beyond the entropy, over all tokens, beside the untrained network and a trigram."""
+    """The loss beyond the entropy, over all tokens, beside the untrained network and a trigram; of
+    lines the whole loss."""
     by, rows = table["by"].iloc[0], table[table["low"].notna() | table["low"].isna().all()]
     kl = rows.pivot(index="group", columns="model", values="kl")
     trained = rows[rows["model"] == "trained"].set_index("group")
@@ -285,31 +333,40 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     over_all = kl.mul(share, axis=0).sum()
     # Groups are drawn apart: their errors add up in squares (Zou and Donner 2008).
     down, up = (np.linalg.norm(share * (trained["kl"] - trained[end])) for end in ("low", "high"))
-    entropy, out = ((trained[name] * share).sum() for name in ("entropy", "forbidden"))
-    value, (untrained, counted, guess) = over_all["trained"], over_all[list(CONTROLS)]
+    value, untrained, counted = over_all[["trained", *CONTROLS[:2]]]
     alone = trained.index[trained["high"] >= kl[list(CONTROLS[:2])].min(axis=1)]
     doubts = []
     if len(alone) and value + up < min(untrained, counted):
         doubts.append(f"Alone it is not shown at {by} {', '.join(map(str, alone))}.")
-    if value + up >= guess:
-        doubts.append(f"Who knows what may follow, not how likely it is, loses {guess:.3f}.")
+    if _is_of_lines(table):
+        finding, unit = "{} nats a token", "different lines that were set aside"
+        told = (
+            f"Its perplexity is {np.exp(value):.2f}, the trigram's {np.exp(counted):.2f}; how low "
+            "it could be nobody knows."
+        )
+    else:
+        finding, unit = "{} nats a token beyond the language's entropy", "drawn words"
+        entropy, out = ((trained[name] * share).sum() for name in ("entropy", "forbidden"))
+        told = (
+            f"Its perplexity is {np.exp(entropy + value):.2f}, where {np.exp(entropy):.2f} is "
+            f"the least; {out:.1%} of its probability goes to what the language forbids."
+        )
+        if value + up >= (guess := over_all[CONTROLS[2]]):
+            doubts.append(f"Who knows what may follow, not how likely it is, loses {guess:.3f}.")
     return [
         Claim(
-            "It loses less than its controls: {} nats a token beyond the language's entropy",
+            f"It loses less than its controls: {finding}",
             value,
             value - down,
             value + up,
             int(trained["words"].sum()),
-            "drawn words",
+            unit,
             "bootstrap over words",
             {"the untrained network": untrained, "a trigram": counted},
             ".3f",
             less=True,
             doubts=doubts,
-            notes=[
-                f"Its perplexity is {np.exp(entropy + value):.2f}, where {np.exp(entropy):.2f} is "
-                f"the least; {out:.1%} of its probability goes to what the language forbids."
-            ],
+            notes=[told],
         )
     ]
 
@@ -319,13 +376,18 @@ def _chart(table: pd.DataFrame) -> ChartType:
     by = table["by"].iloc[0]
     ends = {f"shown_{c}": table[c].clip(lower=LEAST_SHOWN) for c in ("kl", "low", "high")}
     title = "symbols" if by == "length" else "depth of embedding"
-    y = alt.Y("shown_kl:Q", title="excess loss (nats a token)").scale(type="log")
+    if _is_of_lines(table):
+        title, y = "symbols, at most", alt.Y("shown_kl:Q", title="loss (nats a token)")
+    else:
+        y = alt.Y("shown_kl:Q", title="excess loss (nats a token)").scale(type="log")
+        y = y.axis(values=[10.0**power for power in range(-4, 2)])
+    models = ["trained", *_controls(table)]
     return curve(
         table.assign(**ends),
         alt.X("group:Q", title=title).axis(tickMinStep=1, format="d"),
-        y.axis(values=[10.0**power for power in range(-4, 2)]),
+        y,
         ["model", "group", "words", *figures("kl", "low", "high", "entropy")],
-        colours("model", ["trained", *CONTROLS], [TRAINED, UNTRAINED, *SEVERAL[1:3]]),
+        colours("model", models, [TRAINED, UNTRAINED, *SEVERAL[1:3]][: len(models)]),
         ("shown_low", "shown_high"),
     ).properties(width=420, height=260)
 
@@ -338,7 +400,7 @@ QUESTION = of_table(
     lambda table: row_numbers(table, "{by} {group}", value="kl"),
     _chart,
     _side_by_side,
-    needs=("language", "whole words"),
+    needs=("symbols", "whole words"),
     of_inside=False,
     planned=tuple(Planned("trained", name) for name in CONTROLS),
 )

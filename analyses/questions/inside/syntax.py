@@ -18,8 +18,7 @@ from interp.model import activations, sites_of
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
-from models.languages import ContextFreeLanguage, Word
-from models.languages.grammars.trees import tree_distances
+from models.languages import UnlabelledCorpus, Word
 from models.runs.run import Run
 
 SHORTEST = 5
@@ -31,19 +30,23 @@ MANY = 20
 
 
 def words_of(run: Run, count: int, seed: int) -> list[Word]:
-    """Different members of the training window, of five symbols or more.
+    """Different members of the training window, of five symbols or more; of a treebank, whose trees
+    are taught to nobody, lines of all its sides.
 
     Raises:
         UserError: the language has no trees, or too few words.
     """
     language = run.language
-    assert isinstance(language, ContextFreeLanguage)
     lengths = [n for n in language.lengths(run.config.max_n) if n >= SHORTEST]
     lengths = language.positive_lengths(lengths)
     if not lengths:
         raise UserError(f"{language.name} has no words of {SHORTEST} symbols in the window")
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    drawn = language.sample(rng, MANY * count, lengths, label=True, split="test").words
+    if isinstance(language, UnlabelledCorpus):
+        rows = rng.permutation(np.flatnonzero(np.isin(language.lines.lengths, lengths)))
+        drawn = language.lines[rows]
+    else:
+        drawn = language.sample(rng, MANY * count, lengths, label=True, split="test").words
     members = dict.fromkeys(language.vocabulary.decoded(drawn))
     if len(members) < 30:
         raise UserError(f"{language.name} has only {len(members)} such words: 30 are the least")
@@ -52,14 +55,13 @@ def words_of(run: Run, count: int, seed: int) -> list[Word]:
 
 def _sentences_of(run: Run, words: list[Word]) -> tuple[Sentences, np.ndarray]:
     """The words with the first tree of each, and no activations yet; and their lengths."""
-    language = run.language
-    assert isinstance(language, ContextFreeLanguage)
     longest = max(map(len, words))
     distance = np.zeros((len(words), longest, longest), np.float32)
     depth = np.zeros((len(words), longest), np.float32)
     for row, word in enumerate(words):
-        size = len(word)
-        distance[row, :size, :size], depth[row, :size] = tree_distances(next(language.trees(word)))
+        size, known = len(word), run.language.tree_distances(word)
+        assert known is not None
+        distance[row, :size, :size], depth[row, :size] = known
     lengths = np.array([len(word) for word in words])
     mask = torch.as_tensor(np.arange(longest) < lengths[:, None])
     empty = torch.zeros(len(words), longest, 0)
@@ -201,7 +203,7 @@ QUESTION = of_table(
     lambda table: row_numbers(_chosen(table), "{of}", "{model}, {trees}", "score"),
     _chart,
     lambda table: _chosen(table).drop(columns="choice"),
-    needs=("trees", "stream"),
+    needs=("some tree", "stream"),
     planned=tuple(
         Planned(f"trained, {OWN}", other)
         for other in (f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}")

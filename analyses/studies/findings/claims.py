@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.studies.findings.tables import DATA
-from models.reading import read_text
+from models.plain_files import read_text
 
 CLAIMS = Path("findings") / "claims.csv"
 COLUMNS = ("page", "claim", "table", "test", "n", "unit", "control")

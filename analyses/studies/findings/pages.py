@@ -30,7 +30,7 @@ from analyses.studies.findings import parts
 from analyses.studies.findings.claims import CURE, claims, unbacked
 from analyses.studies.findings.tables import DATA, Table, load
 from models.errors import UserError
-from models.reading import one_form, read_text
+from models.plain_files import one_form, read_text
 from models.runs.files import write_bytes
 
 TEMPLATES = Path("findings")

@@ -28,7 +28,7 @@ from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
 from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError, lab
-from models.reading import read_bytes
+from models.plain_files import read_bytes
 from models.runs.files import as_json, write_bytes
 from models.runs.records import read_record
 from models.runs.run import git_commit

@@ -53,7 +53,7 @@ from analyses.studies.sweeps.measures import Measure
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
-from models.reading import read_text
+from models.plain_files import read_text
 
 GROUPS = {"table-1": TABLE_1}
 MOST_BYTES = 2**20

@@ -30,7 +30,7 @@ from dashboard.views.discover.rule_of_run import details, said
 from dashboard.views.languages.removed import put_aside, remove
 from interp.automata.extraction import run as verdicts_of
 from models.languages import printed_lines
-from models.languages.corpus import MOST_BYTES
+from models.languages.files.lines import MOST_BYTES
 from models.runs.run import Run
 from models.training.evaluation import predict
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -28,7 +29,7 @@ from dashboard import controls, drawing
 from dashboard.background import at_once
 from dashboard.drawing import picture
 from dashboard.markup import code, text
-from dashboard.selection import once
+from dashboard.selection import current_run, once
 from dashboard.views.question import View, below, live, one_of
 from models.decoding.choice import Choice
 from models.errors import lab
@@ -42,44 +43,43 @@ WIDEST = 8
 
 def show() -> None:
     """The page."""
-    views: dict[str, View] = {
-        "words": _words,
-        "a beam search": _beam,
-        "decoders compared": _compared,
-        "how close to the language": _close,
-    }
+    views: dict[str, View] = {"words": _words}
+    if lack(current_run(), ["others"]):
+        views |= {"how well it foretells lines": _close}
+    else:
+        views |= {"a beam search": _beam, "decoders compared": _compared}
+        views |= {"how close to the language": _close}
     one_of(views, "generated")
 
 
 def _words(run: Run) -> None:
     """The tokens that may follow a beginning, and words that go on from it."""
     left, right = st.columns(2)
-    prompt = _prompt(run)
+    prompt, judges = _prompt(run), not lack(run, ["others"])
     choice, seed = _choice(len(run.language.vocabulary.symbols) + 1)
     with left:
         st.markdown("**What may come next**, as the model says it and after your changes")
         table = _after(run, prompt, choice)
         picture(after_chart(table), "Probability of each next token before and after the changes.")
         out = table[~table["allowed"]]["after"].sum()
-        st.caption(f"Tokens that the language forbids here have {out:.1%} together.")
+        what = "the language forbids here" if judges else "no line goes on with here"
+        st.caption(f"Tokens that {what} have {out:.1%} together.")
     with right:
         st.markdown("**Words**, drawn symbol by symbol")
         made = _drawn(run, prompt, choice, seed)
-        rows = made.assign(
-            verdict=[
-                "cut" if not row.ended else "in" if row.in_language else "not in"
-                for row in made.itertuples()
-            ]
-        )
+        inside = made.iloc[:, -1]
+        verdicts = np.where(inside, *(("in", "not in") if judges else ("a line", "new")))
+        rows = made.assign(verdict=np.where(made["ended"], verdicts, "cut"))
         st.dataframe(
             rows[["verdict", "word", "symbols", "log_probability"]],
             hide_index=True,
             height=300,
             column_config={"log_probability": st.column_config.NumberColumn(format="%.2f")},
         )
-        inside = int((made["ended"] & made["in_language"]).sum())
+        count = int((made["ended"] & inside).sum())
         st.caption(
-            f"{inside:d} of {len(made):d} are in the language. A word is cut at "
+            f"{count:d} of {len(made):d} are {'in the language' if judges else 'lines of the file'}"
+            ". A word is cut at "
             f"{longest_of(run):d} symbols, the longest of the training."
         )
     changes = dict(vars(choice).items() - vars(Choice()).items())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from analyses.needs import lack
 from analyses.questions.inside import syntax as trees
 from analyses.questions.parts import dependencies as depends
 from dashboard import controls
 from dashboard.drawing import says
 from dashboard.markup import code
-from dashboard.selection import once
+from dashboard.selection import current_run, once
 from dashboard.views.question import View, live, one_of
 from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
@@ -21,21 +22,25 @@ SHOWN = 3
 
 def show() -> None:
     """The page."""
-    views: dict[str, View] = {
-        "the tree": _tree,
-        "how deep": "depths",
-        "what depends on what": _depends,
-    }
+    views: dict[str, View] = {"the tree": _tree}
+    if not lack(current_run(), ["trees"]):
+        views |= {"how deep": "depths", "what depends on what": _depends}
     one_of(views, "syntax_of")
 
 
 def _tree(run: Run) -> None:
     """A word with its tree, and structural probes."""
-    language = run.language
-    assert isinstance(language, ContextFreeLanguage)
-    word = max(trees.words_of(run, 30, 0), key=len)
+    language, word = run.language, max(trees.words_of(run, 30, 0), key=len)
     st.caption(f"A word, {code(' '.join(word))}, and its tree:")
-    st.code(str(next(language.trees(word))), language=None, wrap_lines=True)
+    if isinstance(language, ContextFreeLanguage):
+        tree = str(next(language.trees(word)))
+    else:
+        known = language.tree_distances(word)
+        assert known is not None
+        tree = "\n".join(
+            f"{'    ' * depth}{symbol}" for symbol, depth in zip(word, known[1], strict=True)
+        )
+    st.code(tree, language=None, wrap_lines=True)
     live("syntax")
 
 

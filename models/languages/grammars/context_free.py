@@ -15,7 +15,7 @@ from models.languages.grammars.lengths import ByLength, Remainders
 from models.languages.grammars.normal_form import normal_form
 from models.languages.grammars.productions import Grammar
 from models.languages.grammars.substitutions import Substitutions
-from models.languages.grammars.trees import Derivations, Tree
+from models.languages.grammars.trees import Derivations, Tree, tree_distances
 from models.languages.language import ChomskyType, VariableKind
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
@@ -133,6 +133,10 @@ class ContextFreeLanguage(DrawnLanguage):
         after = self.next_probabilities(words)[0]
         tokens = [*words.ids[0].tolist(), END_ID]
         return float(np.prod([after[at, token] for at, token in enumerate(tokens)]))
+
+    def tree_distances(self, word: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the first derivation. Raises UserError if it is too deep to be told."""
+        return tree_distances(next(self.trees(word)))
 
     def trees(self, word: Sequence[str]) -> Iterator[Tree]:
         """All derivations of a word. There may be very many of a long one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +55,7 @@ class Tree:
 def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
     """Edges between each two symbols of a word in its tree, [pos, pos]; and between each and the
     root, [pos]."""
-    paths: dict[int, list[int]] = {}  # the nodes above each symbol, the root first
+    paths: dict[int, list[int]] = {}  # the nodes above each symbol, the root first, and its own
     count = 0
 
     def walk(part: Tree, above: list[int]) -> None:
@@ -67,20 +67,28 @@ def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
                 walk(child, above)
                 at = child.end
             else:
-                paths[at] = above
+                paths[at] = [*above, count]
+                count += 1
                 at += 1
 
     walk(tree, [])
-    depth = np.array([len(paths[at]) for at in range(tree.end)])
+    return distances([paths[at] for at in range(tree.end)])
+
+
+def distances(paths: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Edges between each two symbols in a tree, [pos, pos]; and between each and the root, [pos].
+
+    Args:
+        paths: the nodes on the way to each symbol: the root first, and the symbol's own last.
+    """
+    sizes = np.array([len(path) for path in paths])
     shared = np.array(
         [
-            [sum(x == y for x, y in zip(paths[i], paths[j], strict=False)) for j in range(tree.end)]
-            for i in range(tree.end)
+            [sum(x == y for x, y in zip(one, other, strict=False)) for other in paths]
+            for one in paths
         ]
-    ).reshape(tree.end, tree.end)
-    distance = depth[:, None] + depth - 2 * (shared - 1)  # the last shared node is not left
-    np.fill_diagonal(distance, 0)
-    return distance, depth
+    ).reshape(len(paths), len(paths))
+    return sizes[:, None] + sizes - 2 * shared, sizes - 1
 
 
 def embedding(tree: Tree) -> int:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Int
 
 from models.errors import UserError
-from models.languages.corpus import MOST_WORDS, SPLITS, read_columns, sides_of
-from models.languages.language import ChomskyType, Draw, Language, Sample, VariableKind
+from models.languages.corpus import MOST_WORDS, Corpus, sides_of
+from models.languages.files.lines import read_columns
+from models.languages.language import Draw, Sample
 from models.languages.pairs.transduction import split_pair
 from models.languages.vocabulary import BORDER, Vocabulary, Word, Words
 
 HEADERS = {"source", "input", "from"}
 
 
-class PairCorpus(Language):
+class PairCorpus(Corpus):
     """Pairs from a file of lines ``source <tab> target``.
 
     A source may have several targets. About 80% of the sources are for training, 10% for validation
@@ -27,9 +27,7 @@ class PairCorpus(Language):
     source may have is not known: what stands in no line counts as a wrong pair.
     """
 
-    chomsky: ChomskyType = "finite sample"
     default_objective: str = "sequence-to-sequence"
-    rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
 
     def __init__(self, name: str, sources: Sequence[Word], targets: Sequence[Word]) -> None:
         """
@@ -37,7 +35,6 @@ class PairCorpus(Language):
             UserError: there is no line, a line has the border as a word, or there are too many
                 different words.
         """
-        self.name = name
         if not sources:
             raise UserError(f"{name} has no line: write source, tab, target")
         words = [(*left, BORDER, *right) for left, right in zip(sources, targets, strict=True)]
@@ -53,15 +50,9 @@ class PairCorpus(Language):
                 f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
                 "most: replace rare words"
             )
-        self.vocabulary = Vocabulary((*symbols, BORDER))
-        self.variables: dict[str, VariableKind] = {}
-        self.lines = self.vocabulary.words(words)
-        self._next: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
-        for ids, length in zip(self.lines.ids.tolist(), self.lines.lengths.tolist(), strict=True):
-            for at in range(length + 1):
-                token = ids[at] if at < length else 1
-                self._next[tuple(ids[:at])].add(token)
-        self._split = sides_of(sources, [True] * len(sources))
+        every = [True] * len(words)
+        vocabulary = Vocabulary((*symbols, BORDER))
+        super().__init__(name, vocabulary, words, every, sides_of(sources, every))
         ids, lengths = self.lines.ids, self.lines.lengths
         self._begins = (ids == self.vocabulary.ids[BORDER]).argmax(axis=1) + 1
         self._targets: defaultdict[bytes, set[bytes]] = defaultdict(set)
@@ -88,30 +79,10 @@ class PairCorpus(Language):
 
     # -- the truth, as far as it is known -------------------------------------------------------
 
-    def trace(self, words: Words) -> dict[str, np.ndarray]:
-        return {}
-
-    def allowed(self, words: Words) -> np.ndarray:
-        """The tokens with which some line of the corpus goes on; nothing else is known."""
-        allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
-        for row, (ids, length) in enumerate(
-            zip(words.ids.tolist(), words.lengths.tolist(), strict=True)
-        ):
-            for at in range(length + 1):
-                allowed[row, at, list(self._next.get(tuple(ids[:at]), ()))] = True
-        return allowed
-
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         raise LookupError(f"which other targets a source may have is not known in {self.name}")
 
     # -- data -----------------------------------------------------------------------------------
-
-    def lengths(self, max_n: int) -> range:
-        """All lengths from the shortest pair to the longest; the window plays no part."""
-        return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
-
-    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
-        return sorted(set(self.lines.lengths.tolist()) & set(lengths))
 
     def _sample(self, rng: np.random.Generator, query: Draw) -> Sample:
         """Lines of this side of the corpus, each as likely as any other, and their sources with
@@ -119,7 +90,7 @@ class PairCorpus(Language):
         target with another symbol in one place."""
         count, split, hard = query.count, query.split, query.hard
         fit = np.isin(self.lines.lengths, np.asarray(query.lengths))
-        rows = np.flatnonzero(fit & (self._split == SPLITS.index(split)))
+        rows = np.flatnonzero(fit & self.side(split))
         if query.label is not False and not len(rows):
             raise LookupError(f"{self.name} has no such pair among its {split} lines")
         labels = rng.random(count) < 0.5 if query.label is None else np.full(count, query.label)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from models.errors import UserError
+from models.languages.files.treebank import is_treebank
 
 LABELS = (
     *("label", "gold_label", "class", "group", "column", "target", "category", "acceptability"),
@@ -89,32 +90,64 @@ def labelled(
     else:
         return None
     table = table if table.label >= 0 else _with_columns(table, where)
-    labels, texts = table.cells(table.label), table.cells(table.words)
-    for number, cell in zip([*table.numbers] * 2, labels + texts, strict=True):
-        if cell == NESTED:
-            raise UserError(
-                f"{where}, line {number}: label or words are an object, or lists in a list: write "
-                "a text, or a list of texts"
-            )
-    letters = _are_glued(texts)
-    alone = not letters and all(len(text.split()) < 2 for text in texts)
-    alone &= any(len(text) > 1 for text in texts)
+    labels, texts = (_texts_of(table, column, where) for column in (table.label, table.words))
+    texts, letters = _as_symbols(texts)
     usual = not table.names or table.names[0] in HEADERS
-    plain = table.shape == COLUMNS[0] and table.label == 0 and usual
-    if plain and not letters and not alone:
+    if table.shape == COLUMNS[0] and table.label == 0 and usual and not letters:
         return None
-    if letters:
-        texts = [" ".join(regex.findall(r"\X", text)) for text in texts]
     told = f"read as {table.shape}"
     if table.names:
         told += f": label = {table.names[table.label]}, words = {table.names[table.words]}"
     elif table.shape in COLUMNS:
         told += f": label in column {table.label + 1}, words in column {table.words + 1}"
-    if letters:
-        told += "; letters are written together, and each is a symbol"
-    if alone:
-        told += "; each line is a single word: put blanks between its letters if they are symbols"
-    return list(zip(table.numbers, zip(labels, texts, strict=True), strict=True)), told
+    return list(zip(table.numbers, zip(labels, texts, strict=True), strict=True)), told + letters
+
+
+def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]], str]:
+    """The texts of the lines of a file, with their numbers, and a sentence on what the file was
+    taken for; "" for lines of words. Labels are left out.
+
+    Raises:
+        UserError: the shape is known, and a line does not fit it; or nothing tells which column
+            holds the words.
+    """
+    refuse_others(lines, where, "one sentence a line")
+    shapes = (_objects, _fasttext, _abbadingo, _separated) if lines else ()
+    table = next((table for read in shapes if (table := read(lines, where)) is not None), None)
+    # A comma in each sentence makes no columns.
+    if table is None or (table.shape in COLUMNS[1:3] and not {*table.names} & {*TEXTS}):
+        texts, letters = _as_symbols([line.strip() for line in lines])
+        return list(enumerate(texts, 1)), letters.removeprefix("; ")
+    if table.words < 0:
+        named = [at for at, name in enumerate(table.names) if name in TEXTS]
+        table = replace(table, words=named[0]) if named else _with_columns(table, where)
+    texts, letters = _as_symbols(_texts_of(table, table.words, where))
+    what = f"words = {table.names[table.words]}" if table.names else "words alone"
+    told = f"read as {table.shape}: {what}; labels are left out{letters}"
+    return list(zip(table.numbers, texts, strict=True)), told
+
+
+def _texts_of(table: _Table, column: int, where: str) -> list[str]:
+    """The cells of a column. Raises UserError for one that is no text."""
+    texts = table.cells(column)
+    for number, cell in zip(table.numbers, texts, strict=True):
+        if cell == NESTED:
+            raise UserError(
+                f"{where}, line {number}: label or words are an object, or lists in a list: write "
+                "a text, or a list of texts"
+            )
+    return texts
+
+
+def _as_symbols(texts: list[str]) -> tuple[list[str], str]:
+    """The texts with blanks between their symbols, and the end of a sentence on what was done."""
+    if _are_glued(texts):
+        texts = [" ".join(regex.findall(r"\X", text)) for text in texts]
+        return texts, "; letters are written together, and each is a symbol"
+    if all(len(text.split()) < 2 for text in texts) and any(len(text) > 1 for text in texts):
+        cure = "put blanks between its letters if they are symbols"
+        return texts, f"; each line is a single word: {cure}"
+    return texts, ""
 
 
 def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
@@ -138,11 +171,10 @@ def refuse_others(lines: Sequence[str], where: str, layout: str) -> None:
             f"{where} has pairs of IN and OUT, and no labels: train on them with "
             "--objective sequence-to-sequence"
         )
-    cells = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    if cells and all(len(row) == 10 and row[0][:1].isdecimal() for row in cells):
+    if is_treebank(lines):
         raise UserError(
-            f"{where} is a treebank (CoNLL-U), whose words have tags and heads, one a line: write "
-            f"{layout}"
+            f"{where} is a treebank (CoNLL-U), whose words have tags and heads, and its sentences "
+            f"no label: train with --objective language-model or tags, or write {layout}"
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from models.errors import UserError
 from models.languages.expressions import EMPTY
 from models.languages.grammars.productions import Grammar, Nonterminal, Production
-from models.reading import one_form
+from models.plain_files import one_form
 
 MOST_PRODUCTIONS = 500
 MOST_PARTS = 40
