@@ -477,6 +477,7 @@ def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
     ]
 
 
+HEADER = "page,claim,table,test,n,unit,control"
 CLAIM = 'far,"Ten of * reach it",far,95% interval,2,seeds,the plain variant\n'
 
 
@@ -496,11 +497,22 @@ def test_a_claim_stands_on_a_table_a_test_and_a_control(docs: Path, rows: str, f
         page.read_text()
         + "\n**Ten of 12\nreach it** (here). **Who reaches it at all?** **No claim**.\n"
     )
-    (docs / "findings" / "claims.csv").write_text(f"page,claim,table,test,n,unit,control\n{rows}")
+    (docs / "findings" / "claims.csv").write_text(f"{HEADER}\n{rows}")
     pages.write(docs, "far")
     told = [each for each in pages.faults(docs) if "typed by hand" not in each]
     assert len(told) == bool(fault)
     assert fault in "".join(told)
+
+
+@pytest.mark.parametrize(
+    ("rows", "number"), [("page,claim\nfar,a\n", 1), (f"{HEADER}\n{CLAIM.strip()},more\n", 2)]
+)
+def test_a_list_of_claims_with_other_columns_is_told_in_one_line(
+    docs: Path, rows: str, number: int
+) -> None:
+    (docs / "findings" / "claims.csv").write_text(rows)
+    with pytest.raises(UserError, match=rf"claims\.csv, row {number}: write page,claim,table,test"):
+        pages.faults(docs)
 
 
 def test_the_items_of_the_readme_are_claims(docs: Path) -> None:

@@ -7,6 +7,7 @@ A claim is what stands in bold on a page of findings, or an item of the README's
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.studies.findings.tables import DATA
+from models.errors import UserError
 from models.plain_files import read_text
 
 CLAIMS = Path("findings") / "claims.csv"
@@ -30,10 +32,18 @@ CURE = "put a file of text in its place"
 
 
 def claims(docs: Path) -> pd.DataFrame:
-    """The rows of the list of claims, all text; none without the list."""
+    """The rows of the list of claims, all text; none without the list. Raises UserError for a
+    row with more or fewer columns."""
     if not (docs / CLAIMS).exists():
         return pd.DataFrame(columns=COLUMNS)
-    return pd.read_csv(StringIO(read_text(docs / CLAIMS, CURE)), dtype=str, keep_default_na=False)
+    rows = [row for row in csv.reader(StringIO(read_text(docs / CLAIMS, CURE))) if row]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(COLUMNS) or tuple(rows[0]) != COLUMNS:
+            raise UserError(
+                f"{docs / CLAIMS}, row {number}: write {','.join(COLUMNS)}, with quotes around "
+                "what has a comma"
+            )
+    return pd.DataFrame(rows[1:], columns=COLUMNS, dtype=str)
 
 
 def published(docs: Path) -> Iterator[tuple[str, str]]:

@@ -135,12 +135,13 @@ def beside(
         UserError: a whole row has no number, or a cell more than one.
     """
     tell, lines = table.differs if "corrected" in table.rows else table.told, []
+    known = table.rows["value"].notna() if "value" in table.rows else True
     for row, of in rows:
         line = {" ": row}
         for column, about in columns.items():
             cell = {**about, **of}
             there = np.all([table.rows[name] == value for name, value in cell.items()], axis=0)
-            line[column] = tell(style, **cell) if there.any() else "-"
+            line[column] = tell(style, **cell) if (there & known).any() else "-"
         if {*line.values()} == {row, "-"}:
             raise UserError(f"{table.name} has no {row} ({of}): correct the template")
         lines.append(line)
