@@ -104,6 +104,7 @@ ERR = PLAIN(stderr=True)
 
 EVERY = 5.0
 """Seconds between two lines of progress where there is no terminal."""
+MINUTE = 60.0
 
 
 @contextmanager
@@ -129,14 +130,21 @@ def progress_bar(title: str) -> Iterator[Report]:
 
 
 def _progress_lines() -> Report:
-    """Prints (done, total, what) to stderr, at most one line every five seconds."""
-    last = time.monotonic()
+    """Prints (done, total, what) to stderr, at most one line every five seconds, with the time that
+    is left if it goes on as it did since the first report, from a minute on."""
+    last = begun = time.monotonic()
+    first: float | None = None
 
     def report(done: float, total: float, what: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= EVERY:
-            last = time.monotonic()
-            print(f"{what}: {done:g} of {total:g}", file=sys.stderr, flush=True)
+        nonlocal last, begun, first
+        now = time.monotonic()
+        if first is None or done < first:
+            begun, first = now, done
+        if now - last >= EVERY:
+            last = now
+            left = (total - done) * (now - begun) / (done - first) if done > first else 0.0
+            rest = f", about {left / 60:.0f} min left" if left >= MINUTE else ""
+            print(f"{what}: {done:g} of {total:g}{rest}", file=sys.stderr, flush=True)
 
     return report
 

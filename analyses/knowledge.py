@@ -38,7 +38,7 @@ def knowledge(
     # The few test lines of a corpus may all be of other lengths.
     sample = reduce(Sample.concatenate, drawn or _of_lengths(language, lengths))
     once = np.unique(sample.words.ids, axis=0, return_index=True)[1]
-    sample = Sample(sample.words[once], sample.labels[once])
+    sample = sample[once]
     if objective.hides or objective.tags or sample.labels.all() or not sample.labels.any():
         return _of_places(model, language, objective, sample)
     _, right = right_words(model, language, sample, objective)

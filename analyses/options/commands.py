@@ -68,8 +68,9 @@ class Train(Trains):
     With another recipe than the plain one it is OUT/LANGUAGE-RECIPE-sSEED.
 
     Attributes:
-        corpus: a file of labelled lines to train on instead of a language: label <tab> words, CSV,
-            JSON lines, fastText, Abbadingo; of pairs: source <tab> target.
+        corpus: a file to train on instead of a language: label <tab> words, CSV, JSON lines,
+            fastText, Abbadingo, StaMinA; with --objective language-model, lines without labels or
+            a treebank; with sequence-to-sequence, source <tab> target.
         out: the folder of all runs.
     """
 

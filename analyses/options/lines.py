@@ -38,8 +38,8 @@ class Discover(Shows, Trains):
     in AT&T form, see lab rule FILE.att --help.
 
     Attributes:
-        lines: a file of labelled lines: label <tab> words, CSV, JSON lines, fastText, Abbadingo.
-            The labels may have any names.
+        lines: a file of labelled lines: label <tab> words, CSV, JSON lines, fastText, Abbadingo,
+            StaMinA, minimal pairs. The labels may have any names.
         out: the folder of all runs.
         name: the name of the corpus, which its runs and its folder bear; by default the file's.
         accepted: the label whose lines the rule describes; by default the label of the first line.

@@ -30,7 +30,7 @@ SPLITS = get_args(Split)
 
 MERGED = "…"
 """The beginning of a symbol that stands for several words, as ``UNK`` does; a number follows."""
-MOST_WORDS = 2000
+MOST_WORDS = 10_000
 """The most different words: a model weighs every word at every position."""
 
 

@@ -46,6 +46,9 @@ class Sample:
     words: Words
     labels: Bool[np.ndarray, " batch"]
 
+    def __getitem__(self, rows: np.ndarray | slice) -> Sample:
+        return Sample(self.words[rows], self.labels[rows])
+
     @staticmethod
     def concatenate(first: Sample, second: Sample) -> Sample:
         """The words of both."""

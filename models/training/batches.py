@@ -33,6 +33,8 @@ TRAIN, VALIDATION, LINES, PREPARED, DROPPED, SELECTION = range(1, 7)
 MANY = 10
 """The words that are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
+MOST_ANSWERS = 2**24
+"""Answers that are laid out at once, silent ones included; more if one step alone needs more."""
 
 
 @dataclass(frozen=True)
@@ -120,25 +122,36 @@ class Batches:
 
     def __init__(self, config: TrainConfig, language: Language, device: torch.device) -> None:
         self.config, self.language, self.device = config, language, device
-        self._chunk, self._steps = -1, list[_Step]()
+        self._chunk, self._first, self._steps = -1, -1, list[_Step]()
 
     def __getitem__(self, step: int) -> _Step:
         chunk, index = divmod(step, steps_at_once(self.config))
         if chunk != self._chunk:
-            self._steps, self._chunk = list(self._prepared(chunk)), chunk
-        return self._steps[index]
+            self._rows, self._times = self._read(chunk)
+            self._chunk, self._first = chunk, -1
+        answers = self.config.batch_size * self._times.shape[1] * len(self.language.vocabulary)
+        count = min(steps_at_once(self.config), max(1, MOST_ANSWERS // answers))
+        if (first := index - index % count) != self._first:
+            self._steps, self._first = list(self._prepared(first, count)), first
+        return self._steps[index - first]
 
-    def _prepared(self, chunk: int) -> Iterator[_Step]:
-        config, steps = self.config, steps_at_once(self.config)
+    def _read(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+        """A row per word that is distinct within its step, ordered by step: step, offset, symbols
+        and length; and for each of its positions how many drawn words it is computed for."""
+        config = self.config
         words, offsets, step = self._drawn(chunk)
         words = _prepared(config, self.language, words, chunk)
-        # One row per word that is distinct within its step, ordered by step.
         rows, times = _distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
-        drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
-        taught = objective(config.objective)
-        if taught.alike_in_prefixes and not config.model.sees_ahead:
-            rows, drawn = _with_beginnings(rows, times)
-        step, offsets, ids, lengths = rows[:, 0], rows[:, 1], rows[:, 2:-1], rows[:, -1]
+        if objective(config.objective).alike_in_prefixes and not config.model.sees_ahead:
+            return _with_beginnings(rows, times)
+        return rows, np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
+
+    def _prepared(self, first: int, steps: int) -> Iterator[_Step]:
+        """So many steps of the chunk from ``first`` on."""
+        config, taught = self.config, objective(self.config.objective)
+        here = slice(*np.searchsorted(self._rows[:, 0], [first, first + steps]))
+        rows, drawn = self._rows[here], self._times[here]
+        step, offsets, ids, lengths = rows[:, 0] - first, rows[:, 1], rows[:, 2:-1], rows[:, -1]
         parts: list[list[_Group]] = [[] for _ in range(steps)]
         answers = np.zeros(steps)
         for shortest, longest in _bands(lengths, steps * self._overhead):

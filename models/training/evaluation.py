@@ -14,11 +14,13 @@ from torch import Tensor
 
 from models.base import LanguageModel
 from models.languages import FormalLanguage, Language, PairCorpus, Sample, Words
-from models.objectives.base import Objective
+from models.objectives.base import Batch, Objective
 from models.training.trained_words import TrainedWords
 
 TRIED = 8
 """So many times as many lines as asked are drawn, to have different ones."""
+MOST_ANSWERS = 2**24
+"""Answers, of all tokens at all positions, that are in memory at once."""
 TEST_SEED = 0x7E57  # gives test words a random stream apart from that of training words
 
 
@@ -83,19 +85,42 @@ def judge(
         [batch], both empty where the language knows no other words; and the loss of all words that
         the objective teaches, in nats per answer; NaN if it teaches none of them.
     """
+    at_once = max(1, MOST_ANSWERS // (sample.words.tokens.shape[1] * len(language.vocabulary)))
+    judged = (
+        _judge(model, language, sample[first : first + at_once], objective)
+        for first in range(0, len(sample.labels), at_once)
+    )
+    exact, right, losses, answers = zip(*judged, strict=True)
+    count = sum(answers)
+    loss = sum(losses) / count if count else float("nan")
+    return np.concatenate(exact), np.concatenate(right), loss
+
+
+def _judge(
+    model: LanguageModel, language: Language, sample: Sample, objective: Objective
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """``judge`` of a part of a sample: what is right, the sum of the losses, and the number of
+    answers."""
+    readout, device = model.config.readout, model.device
     if not language.knows_others:
-        batch = objective.batch(language, sample.words, model.config.readout, model.device)
-        none = np.zeros(0, dtype=bool)
-        return none, none, float(objective.loss(model(batch.tokens), batch))
-    truth = objective.truth(language, sample.words, model.config.readout, model.device)
+        batch, none = objective.batch(language, sample.words, readout, device), np.zeros(0, bool)
+        logits = model(batch.tokens)
+        return none, none, *_total(objective, logits, batch)
+    truth = objective.truth(language, sample.words, readout, device)
     logits = model(truth.tokens)
     right = verdicts(model, logits, sample.words) == sample.labels
     taught = slice(None) if not objective.members_alone else np.flatnonzero(sample.labels)
     words = sample.words[taught]
-    batch = objective.batch(language, words, model.config.readout, model.device)
+    batch = objective.batch(language, words, readout, device)
     outputs = logits[taught, : batch.tokens.shape[1]]
-    loss = objective.loss(model(batch.tokens) if objective.hides else outputs, batch)
-    return objective.exact(logits, truth), right, float(loss)
+    total = _total(objective, model(batch.tokens) if objective.hides else outputs, batch)
+    return objective.exact(logits, truth), right, *total
+
+
+def _total(
+    objective: Objective, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
+) -> tuple[float, float]:
+    return float(objective.losses(logits, batch).sum()), float(batch.weight.sum())
 
 
 @torch.no_grad()
@@ -139,7 +164,7 @@ def balanced_words(
             halves += [draw(count=share, label=label)] if share else []
     if len(halves) == 2 and isinstance(language, PairCorpus):
         fewer = min(len(half.labels) for half in halves)
-        halves = [Sample(half.words[:fewer], half.labels[:fewer]) for half in halves]
+        halves = [half[:fewer] for half in halves]
     if len(halves) == 2:
         return Sample.concatenate(*halves)
     if not halves or hard:
@@ -153,7 +178,7 @@ def _lines(
     """Different lines of a corpus: nearly all that there are, if these are not more than asked."""
     drawn = language.sample(rng, TRIED * count, [length], label, split="test", hard=hard)
     first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])[:count]
-    return Sample(drawn.words[first], drawn.labels[first])
+    return drawn[first]
 
 
 def evaluate(

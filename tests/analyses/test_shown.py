@@ -237,12 +237,32 @@ def test_an_answer_about_another_step_is_not_the_run_s(
 def test_progress_without_a_terminal_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 11.5, 11.5])
+    clock = iter([0.0, 1.0, 6.0, 7.0, 11.5])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     report = _progress_lines()
     for done in range(4):
         report(done, 9, "patching")
     assert capsys.readouterr().err == "patching: 1 of 9\npatching: 3 of 9\n"
+
+
+def test_progress_without_a_terminal_says_how_many_minutes_are_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the pace since the first report: what was done before it, a resumed run did long ago."""
+    clock = iter([0.0, 10.0, 16.0, 22.0, 30.0, 36.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    report = _progress_lines()
+    for done in (500, 503, 506):
+        report(done, 1000, "training")
+    report(0, 10, "another task")
+    report(1, 10, "another task")
+    assert capsys.readouterr().err.splitlines() == [
+        "training: 500 of 1000",
+        "training: 503 of 1000, about 17 min left",
+        "training: 506 of 1000, about 16 min left",
+        "another task: 0 of 10",
+        "another task: 1 of 10",
+    ]
 
 
 def test_csv_commands_no_terminal_and_no_spreadsheet(

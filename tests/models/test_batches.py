@@ -19,6 +19,7 @@ from models.config import TrainConfig
 from models.languages import END_ID, language
 from models.languages.language import Spread
 from models.objectives import objective
+from models.training import batches as prepared
 from models.training.batches import (
     TRAIN,
     Batches,
@@ -68,10 +69,13 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("most", [2**24, 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the answers of one step alone are laid out at once."""
+    monkeypatch.setattr(prepared, "MOST_ANSWERS", most)
     monkeypatch.setattr(Batches, "_overhead", 40.0)  # of so narrow a model, groups never pay
     config = tiny_config(**({"batch_size": 48, "max_n": 20} | KINDS[kind]))
     lang = language(config.language)
@@ -79,6 +83,7 @@ def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
     batches = Batches(config, lang, CPU)
     step = batches[1]
     assert len(step.groups) > 1
+    assert len(batches._steps) == (1 if most == 1 else steps_at_once(config))
     taught = objective(config.objective)
     value = sum(
         taught.loss(model(group.batch.tokens, group.offsets), group.batch)
@@ -104,7 +109,9 @@ def test_the_trainer_s_step_is_this_loss(tmp_path: Any) -> None:
         torch.testing.assert_close(parameter.grad, wanted[name], rtol=1e-3, atol=1e-6, msg=name)
 
 
-def test_steps_are_the_same_in_any_order() -> None:
+@pytest.mark.parametrize("most", [2**24, 2**17, 1])
+def test_steps_are_the_same_in_any_order(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "MOST_ANSWERS", most)
     config = tiny_config(batch_size=512)  # four steps at once
     lang = language(config.language)
     assert steps_at_once(config) == 4

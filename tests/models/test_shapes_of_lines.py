@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from models.errors import UserError
 from models.languages import LabelledCorpus, PairCorpus, read_lines
+from models.languages.files.lines import read_texts
 
 LINES = [("ja", "kat hond kat"), ("nee", "hond kat"), ("ja", "kat kat hond"), ("nee", "hond hond")]
 LINES = [*LINES * 6, ("ja", "kat"), ("nee", "hond")]
@@ -90,6 +92,53 @@ def test_a_shape_is_told(shape: str, told: str, tmp_path: Path) -> None:
     assert read_lines(tmp_path / "lines").shape.endswith(told)
 
 
+def test_a_row_of_other_cells_than_its_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("label,text\na,x y\nb,x, y\n")
+    with pytest.raises(UserError, match=r"line 3: 3 cells, where the first line names 2: put quo"):
+        read_lines(tmp_path / "lines")
+
+
+STAMINA = "+ 0 1 1 0\n- 1 1\n+\n- 0 0 1\n"
+PAUTOMAC = "3 2\n4 0 1 1 0\n0\n2 1 1\n"
+
+
+def test_lines_of_competitions_are_read(tmp_path: Path) -> None:
+    """StaMinA's have signs, those of PAutomaC and SPiCe no labels; both have empty words."""
+    file = tmp_path / "lines"
+    file.write_text(STAMINA)
+    read = read_lines(file)
+    assert read.labels == ["+", "-", "-"]
+    assert read.words == [("0", "1", "1", "0"), ("1", "1"), ("0", "0", "1")]
+    assert "read as lines of StaMinA; lines without words left out: 1, labelled +" in read.shape
+    file.write_text("- Hoe gaat het?\n- Goed.\n")
+    assert read_texts(file).words[1] == ("-", "Goed.")
+    file.write_text(PAUTOMAC)
+    assert read_texts(file) == (
+        [("0", "1", "1", "0"), ("1", "1")],
+        "read as words of PAutomaC or SPiCe; lines without words left out: 1",
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            PAUTOMAC,
+            "holds words of PAutomaC or SPiCe, which have no labels: train with",
+        ),
+        (PAUTOMAC.replace("3 2", "4 2"), "its first line says 4 lines, and 3 follow"),
+        (STAMINA + "? 0 1\n", "StaMinA's ? is no label: leave the lines with it out"),
+    ],
+)
+def test_what_has_no_label_in_a_competition_is_refused(
+    text: str, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_text(text)
+    with pytest.raises(UserError, match=re.escape(fault)):
+        read_lines(tmp_path / "lines")
+
+
 GLUED = st.tuples(st.sampled_from("01"), st.text("ab", min_size=3, max_size=9))
 
 
@@ -138,9 +187,15 @@ def test_escapes_of_json_have_one_form(tmp_path: Path) -> None:
 def test_minimal_pairs_are_two_lines_each(tmp_path: Path) -> None:
     rows = [{"sentence_good": f"de hond {i}", "sentence_bad": f"de honden {i}"} for i in range(3)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read = read_lines(tmp_path / "pairs.jsonl")
-    assert read.labels == ["good", "bad"] * 3
-    assert read.words[:2] == [("de", "hond", "0"), ("de", "honden", "0")]
+    header = "uid,sentence_bad,sentence_good\n"
+    lines = [f"{n},{row['sentence_bad']},{row['sentence_good']}\n" for n, row in enumerate(rows)]
+    (tmp_path / "pairs.csv").write_text(header + "".join(lines))
+    for name in ("pairs.jsonl", "pairs.csv"):
+        read = read_lines(tmp_path / name)
+        assert read.shape == "read as minimal pairs, two labelled lines each"
+        assert read.labels == ["good", "bad"] * 3
+        assert read.words[:2] == [("de", "hond", "0"), ("de", "honden", "0")]
+        assert read.pairs == [(0, 1), (2, 3), (4, 5)]
 
 
 @pytest.mark.parametrize(

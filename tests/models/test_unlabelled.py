@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from test_shapes_of_lines import LINES, SHAPES
 
 from models.errors import UserError
 from models.languages import Corpus, LabelledCorpus, PairCorpus, UnlabelledCorpus
+from models.languages import corpus as corpora_of
 from models.languages.corpus import MOST_WORDS
 from models.languages.files.lines import read_texts
 from models.languages.files.treebank import paths, sentences
@@ -21,6 +23,8 @@ from models.languages.grammars.trees import distances
 from models.languages.vocabulary import UNK
 from models.model_config import ModelConfig
 from models.runs.run import Run
+from models.training import evaluation
+from models.training.evaluation import judge
 from models.training.loop import train
 
 SENTENCES = [f"de {noun} {verb}" for noun in ("kat", "hond", "aap") for verb in ("eet", "loopt")]
@@ -86,6 +90,37 @@ def test_a_run_is_judged_by_its_loss_alone(
     assert last["validation_loss"] > 0
 
 
+@pytest.mark.parametrize("objective", ["language-model", "verdict"])
+def test_a_sample_is_judged_in_parts_as_it_is_as_a_whole(
+    objective: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labelled = tmp_path / "labelled.tsv"
+    labelled.write_text("".join(f"{'AB'['kat' in line]}\t{line}\n" for line in SENTENCES * 4))
+    config = tiny_config(language="lines", objective=objective, steps=20)
+    run = Run.create(tmp_path / "run", config, file if objective != "verdict" else labelled)
+    train(run, "cpu")
+    model, known, taught = run.model(), run.language, run.objective
+    sample = known.sample(np.random.default_rng(0), 50, known.lengths(9))
+    whole = judge(model, known, sample, taught)
+    calls: list[int] = []
+    monkeypatch.setattr(model, "forward", _counting(model.forward, calls))
+    monkeypatch.setattr(evaluation, "MOST_ANSWERS", 500)
+    parts = judge(model, known, sample, taught)
+    assert sum(calls) == 50
+    assert max(calls) < 20
+    for one, other in zip(whole[:2], parts[:2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert parts[2] == pytest.approx(whole[2], rel=1e-5)
+
+
+def _counting(forward: Any, calls: list[int]) -> Any:
+    def counted(tokens: Any, *more: Any) -> Any:
+        calls.append(len(tokens))
+        return forward(tokens, *more)
+
+    return counted
+
+
 def test_other_objectives_are_refused_in_one_line(file: Path, tmp_path: Path) -> None:
     config = tiny_config(language="lines", objective="next-symbols")
     with pytest.raises(UserError, match="language-model or masked for lines of words"):
@@ -101,10 +136,11 @@ def many_words(count: int) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("rare", [0, 2])
-def test_of_too_many_words_the_rarest_are_one(rare: int) -> None:
+def test_of_too_many_words_the_rarest_are_one(rare: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora_of, "MOST_WORDS", most := 1000)
     words = many_words(50_000)
     lines = {symbol: sum(symbol in word for word in words) for word in words for symbol in word}
-    assert len(lines) > MOST_WORDS
+    assert len(lines) > most
     labels = ["ja" if "w2" in word else "nee" for word in words]
     corpora: list[Corpus] = [
         UnlabelledCorpus("lines", words, rare), LabelledCorpus("lines", labels, words, rare)
@@ -112,11 +148,11 @@ def test_of_too_many_words_the_rarest_are_one(rare: int) -> None:
     for corpus in corpora:
         kept = set(corpus.vocabulary.symbols) - {UNK}
         assert UNK in corpus.vocabulary.symbols
-        assert len(kept) < MOST_WORDS
+        assert len(kept) < most
         fewest = min(lines[symbol] for symbol in kept)
         assert max(lines[symbol] for symbol in lines if symbol not in kept) < fewest
         # One line fewer would have been too many words.
-        assert sum(count >= fewest - 1 for count in lines.values()) >= MOST_WORDS
+        assert sum(count >= fewest - 1 for count in lines.values()) >= most
         told = f"in fewer than {fewest} lines: {len(lines) - len(kept):,} of {len(lines):,} words"
         assert told in corpus.told
 

@@ -264,7 +264,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
 def _different(sample: Sample) -> Sample:
     """Each word once: in a language that counts, most members of a sample are the same few."""
     _, first = np.unique(sample.words.ids, axis=0, return_index=True)
-    return Sample(sample.words[np.sort(first)], sample.labels[np.sort(first)])
+    return sample[np.sort(first)]
 
 
 def _random_sets(there: Sequence[str], away: Sequence[str]) -> list[list[str]]:

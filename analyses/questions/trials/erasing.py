@@ -32,7 +32,7 @@ def _asked_words(run: Run, count: int, seed: int) -> Sample:
     label = None if run.objective.verdict_alone else True
     drawn = language.sample(rng, count, lengths, label, split="test")
     first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])
-    return Sample(drawn.words[first], drawn.labels[first])
+    return drawn[first]
 
 
 def _judge(run: Run, model: LanguageModel, sample: Sample) -> Right:

@@ -110,7 +110,7 @@ def _words_of(run: Run, options: Options) -> Sample:
             f"{options.longest} symbols: {cure}"
         ) from None
     first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])
-    return Sample(drawn.words[first], drawn.labels[first])
+    return drawn[first]
 
 
 def _lengths_of(run: Run, options: Options) -> list[int]:

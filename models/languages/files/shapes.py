@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
 import regex
 
 from models.errors import UserError
@@ -25,6 +26,7 @@ HEADERS = {"label", "column", "group", "class"}
 """Names of the label in a file of label, tab, words: such a file is read without a word."""
 TEXTS = ("words", "text", "sentence", "line", "string", "sequence", "word", "tokens")
 """Names of columns, as public corpora have them; the first that is there counts."""
+PAIRS = "minimal pairs, two labelled lines each"
 PAIR = ("sentence_good", "sentence_bad")
 """The columns of minimal pairs (BLiMP): a right sentence beside a wrong one."""
 STARS = {"", "*", "**", "?", "??", "*?", "?*"}
@@ -41,6 +43,9 @@ IN_OUT = re.compile(r"IN:(.*?)OUT:(.*)")
 """A line of SCAN: commands and what to do."""
 QUOTED = re.compile('"((?:[^"]|"")*)"')
 """A text that a program has put in quotes."""
+SIGNS = {"+", "-"}
+"""The labels of StaMinA; "?" stands before a word whose label is asked for."""
+WITHOUT_LABELS = "words of PAutomaC or SPiCe"
 NESTED = "\0"
 """The cell of a JSON value that is neither a text nor a list of texts."""
 FEW_LETTERS = 4
@@ -84,11 +89,14 @@ def labelled(
     if not lines:
         return None
     refuse_others(lines, where, "label, tab, words")
-    for read in (_objects, _fasttext, _abbadingo, _separated):
-        if (table := read(lines, where)) is not None:
-            break
-    else:
+    table = _read(lines, where)
+    if table is None:
         return None
+    if table.shape == WITHOUT_LABELS:
+        raise UserError(
+            f"{where} holds {table.shape}, which have no labels: train with --objective "
+            "language-model"
+        )
     table = table if table.label >= 0 else _with_columns(table, where)
     labels, texts = (_texts_of(table, column, where) for column in (table.label, table.words))
     texts, letters = _as_symbols(texts)
@@ -112,8 +120,7 @@ def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]],
             holds the words.
     """
     refuse_others(lines, where, "one sentence a line")
-    shapes = (_objects, _fasttext, _abbadingo, _separated) if lines else ()
-    table = next((table for read in shapes if (table := read(lines, where)) is not None), None)
+    table = _read(lines, where) if lines else None
     # A comma in each sentence makes no columns.
     if table is None or (table.shape in COLUMNS[1:3] and not {*table.names} & {*TEXTS}):
         texts, letters = _as_symbols([line.strip() for line in lines])
@@ -122,8 +129,9 @@ def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]],
         named = [at for at, name in enumerate(table.names) if name in TEXTS]
         table = replace(table, words=named[0]) if named else _with_columns(table, where)
     texts, letters = _as_symbols(_texts_of(table, table.words, where))
-    what = f"words = {table.names[table.words]}" if table.names else "words alone"
-    told = f"read as {table.shape}: {what}; labels are left out{letters}"
+    what = f": words = {table.names[table.words]}" if table.names else ""
+    out = "" if table.shape == WITHOUT_LABELS else "; labels are left out"
+    told = f"read as {table.shape}{what}{out}{letters}"
     return list(zip(table.numbers, texts, strict=True)), told
 
 
@@ -192,6 +200,12 @@ def unquoted(cells: Sequence[str]) -> Sequence[str]:
 # -- one function a shape -------------------------------------------------------------------------
 
 
+def _read(lines: Sequence[str], where: str) -> _Table | None:
+    """The cells of a file, if its shape is known. Raises UserError for a line that does not fit."""
+    shapes = (_objects, _fasttext, _stamina, _counted, _separated)
+    return next((table for read in shapes if (table := read(lines, where)) is not None), None)
+
+
 def _objects(lines: Sequence[str], where: str) -> _Table | None:
     if lines[0].lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
@@ -212,7 +226,7 @@ def _objects(lines: Sequence[str], where: str) -> _Table | None:
     if set(PAIR) <= set(names):
         rows = [(kind[9:], row.get(kind, "")) for row in objects for kind in PAIR]
         numbers = [number for number, _ in enumerate(objects, 1) for _ in PAIR]
-        return _Table("minimal pairs, two labelled lines each", rows, numbers, (), 0, 1)
+        return _Table(PAIRS, rows, numbers, (), 0, 1)
     for number, row in enumerate(objects, 1):
         if missing := [name for name in names if name not in row]:
             raise UserError(f"{where}, line {number}: {missing[0]} is missing: line 1 has it")
@@ -239,13 +253,31 @@ def _fasttext(lines: Sequence[str], where: str) -> _Table | None:
     return _Table("lines of fastText", rows, range(1, len(rows) + 1), (), 0, 1)
 
 
-def _abbadingo(lines: Sequence[str], where: str) -> _Table | None:
+def _stamina(lines: Sequence[str], where: str) -> _Table | None:
+    rows = [line.split(None, 1) for line in lines]
+    signs = {row[0] if row else "" for row in rows}
+    if not SIGNS <= signs <= SIGNS | {"?"} or "\t" in lines[0]:  # a "-" begins talk too
+        return None
+    if "?" in signs:
+        raise UserError(f"{where}: StaMinA's ? is no label: leave the lines with it out")
+    cells = [(*row, "")[:2] for row in rows]
+    return _Table("lines of StaMinA", cells, range(1, len(cells) + 1), (), 0, 1)
+
+
+def _counted(lines: Sequence[str], where: str) -> _Table | None:
+    """Lines of Abbadingo, or of PAutomaC, which have no labels: both begin with two numbers."""
     head = [int(word) if word.isdecimal() else -1 for word in lines[0].split()]
     rows = [line.split() for line in lines[1:]]
-    if len(head) != 2 or min(head) < 0 or not rows or any(len(row) < 2 for row in rows):
+    if len(head) != 2 or min(head) < 0 or not rows or not all(rows):
+        return None
+    bare = all(row[0] == str(len(row) - 1) for row in rows)
+    if not bare and any(len(row) < 2 for row in rows):
         return None
     if len(rows) != head[0]:
         raise UserError(f"{where}: its first line says {head[0]} lines, and {len(rows)} follow")
+    if bare:
+        texts = [(" ".join(row[1:]),) for row in rows]
+        return _Table(WITHOUT_LABELS, texts, range(2, len(rows) + 2), (), -1, 0)
     for number, (_, size, *symbols) in enumerate(rows, 2):
         if size != str(len(symbols)):
             raise UserError(
@@ -272,6 +304,7 @@ def _separated(lines: Sequence[str], where: str) -> _Table | None:
                 rows, ends = zip(*((row, read.line_num) for row in read), strict=True)
             except csv.Error:
                 continue
+            _refuse_ragged(rows, ends, mark, where)
             if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
                 table = _Table(shape, rows, [1, *(end + 1 for end in ends[:-1])])
                 break
@@ -282,11 +315,30 @@ def _separated(lines: Sequence[str], where: str) -> _Table | None:
         rows = [row[:-1] for row in rows]
         table = replace(table, shape=COLUMNS[3])
     names = [cell.strip().lower() for cell in rows[0]]
+    if set(PAIR) <= set(names):
+        sides = [(kind[9:], names.index(kind)) for kind in PAIR]
+        cells = [(side, row[at]) for row in rows[1:] for side, at in sides]
+        return _Table(PAIRS, cells, np.repeat(table.numbers[1:], 2).tolist(), (), 0, 1)
     places = [at for at, name in enumerate(names) if name in LABELS or name in TEXTS]
     alone = all(row[at].strip().lower() != names[at] for at in places for row in rows[1:])
     if places and alone:
         return replace(table, rows=rows[1:], numbers=table.numbers[1:], names=names)
     return replace(table, rows=rows)
+
+
+def _refuse_ragged(
+    rows: Sequence[Sequence[str]], ends: Sequence[int], mark: str, where: str
+) -> None:
+    """Raises UserError where a header names columns, and a row has more or fewer cells."""
+    names = {cell.strip().lower() for cell in rows[0]}
+    if not (names & {*TEXTS, *PAIR[:1]} and names & {*LABELS, *PAIR[1:]}):
+        return
+    for row, end in zip(rows, ends, strict=True):
+        if len(row) != len(rows[0]):
+            raise UserError(
+                f"{where}, line {end}: {len(row)} cells, where the first line names "
+                f"{len(rows[0])}: put quotes around a text with {mark!r} in it"
+            )
 
 
 # -- which columns --------------------------------------------------------------------------------
