@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import hypot, sqrt
+from math import ceil, floor, hypot, sqrt
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -181,11 +181,15 @@ def crossed_bootstrap(
 def unless_agreed(
     share: float, low: float, high: float, count: int | float, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """The ends of a bootstrap; those of Wilson where all trials agree, since resampling then shows
-    no scatter."""
-    if share not in (0, 1):
+    """The ends of a bootstrap of shares; those of Wilson where all trials agree, since resampling
+    then shows no scatter. Where each trial is itself a share, as far as the next whole numbers of
+    trials would reach."""
+    if low != high or not 0 <= share <= 1:
         return low, high
-    return wilson(round(share) * int(count), int(count), confidence)  # tables hold floats
+    trials, right = int(count), round(share * count, 6)  # tables hold floats
+    ends = (wilson(whole, trials, confidence) for whole in (floor(right), ceil(right)))
+    (low, _), (_, high) = ends
+    return low, high
 
 
 @lru_cache(maxsize=1024)

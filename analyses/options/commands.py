@@ -139,12 +139,15 @@ class Report(Checked):
 
     Of a run: what was learned, and each kept answer with its grade and its picture. Of the folder
     of a sweep or another study, or of a CSV file: its table is kept among the findings. Without a
-    path, all pages of findings are written anew from the tables that are kept.
+    path, all pages of findings are written anew from the tables that are kept. With --network, a
+    run's network instead, for other programs.
 
     Attributes:
         path: a run's folder, a study's folder, or a file that --csv printed.
         file: of a run's report; by default report.html in the run's folder.
         step: of the checkpoint, by default the last one.
+        network: a new folder for the network itself, a GPT-2 or GPT-NeoX as save_pretrained of
+            transformers writes it, with the same logits.
         named: the name under which a table is kept; by default that of its folder or file.
         command: the command that made a table; a study knows its own.
         question: what was asked, of a CSV file.
@@ -156,6 +159,7 @@ class Report(Checked):
     path: tyro.conf.Positional[Path | None] = None
     file: Path | None = None
     step: Annotated[int, Interval(ge=0, le=1_000_000_000)] | None = None
+    network: Path | None = None
     named: str = ""
     command: str = ""
     question: str = ""

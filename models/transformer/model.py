@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from transformer_lens import FactoredMatrix
 from transformer_lens.hook_points import HookPoint
 
 from models.base import Unembed, initialise, start_of
@@ -36,6 +37,7 @@ from models.transformer.positions import (
     t5_buckets,
 )
 from models.transformer.relations import Relations
+from models.transformer.stacked import OF_HEADS, OF_MLPS, stacked
 
 
 class HookedTransformer(IncrementalTransformer):
@@ -44,6 +46,10 @@ class HookedTransformer(IncrementalTransformer):
     # From Python 3.12 on, isinstance with a protocol sees what stands on the class alone.
     blocks = property(lambda self: self._modules["blocks"])
     ln_final = property(lambda self: self._modules["ln_final"])
+    W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O = (stacked("attn", name) for name in OF_HEADS)
+    W_in, W_out, b_in, b_out = (stacked("mlp", name) for name in OF_MLPS)
+    QK = property(lambda self: FactoredMatrix(self.W_Q, self.W_K.transpose(-2, -1)))
+    OV = property(lambda self: FactoredMatrix(self.W_V, self.W_O))
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""

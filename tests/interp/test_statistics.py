@@ -114,6 +114,8 @@ def test_words_that_all_agree_have_wilsons_interval() -> None:
     assert unless_agreed(1.0, 1.0, 1.0, 10.0) == wilson(10, 10)
     assert unless_agreed(0.0, 0.0, 0.0, 7) == wilson(0, 7)
     assert unless_agreed(0.5, 0.4, 0.6, 7) == (0.4, 0.6)
+    assert unless_agreed(0.8, 0.8, 0.8, 7) == (wilson(5, 7)[0], wilson(6, 7)[1])
+    assert unless_agreed(-0.5, -0.5, -0.5, 7) == (-0.5, -0.5)
 
 
 def test_seeds_that_agree_have_no_interval_without_width() -> None:

@@ -31,6 +31,7 @@ from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
 from interp.model import sites_of
 from interp.probing.steering_trials import MEAN_K
+from interp.statistics import unless_agreed
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
@@ -257,10 +258,13 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
 
 def _moved(steered: Mapping[str, Any]) -> Claim:
     """The share of words whose end moves by exactly k."""
+    share, *ends, words = measured(steered, "value", "low", "high", "words")
+    if share is not None and None not in ends:
+        ends = unless_agreed(share, *ends, words)
     return Claim(
         f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in {{}} "
         "of words",
-        *measured(steered, "value", "low", "high", "words"),
+        *(share, *ends, words),
         "words, none of which chose this site or way",
         "mean over k, bootstrap over words",
         {"a random direction": steered["random"]},

@@ -298,9 +298,15 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
     enough = len(rows) >= FEWEST
     levels = [f"{says} {means[name, 'none']:.2f}" for name, says in CONTROLS.items()]
     levels.insert(0, f"{called(*best)} {means[best]:.2f}")
+    ahead = f"{CONTROLS[against[0]]}, by {{}} of {measure}"
+    finding = f"In {kind} {called(*best)} tells the positions that decide better than {ahead}"
+    if not enough:
+        finding = (
+            f"In {kind} no method is judged, which takes {FEWEST} words: {called(*best)} comes "
+            f"before {ahead}"
+        )
     return Claim(
-        f"In {kind} {called(*best)} tells the positions that decide better than "
-        f"{CONTROLS[against[0]]}, by {{}} of {measure}",
+        finding,
         float(mean),
         float(low) if enough else None,
         float(high) if enough else None,
@@ -313,7 +319,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
             f"{measure}: {', '.join(levels)}.",
             *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
         ],
-        unweighed="" if enough or mean <= 0 else f"It takes {FEWEST} words to judge a method.",
+        unweighed="" if enough or mean <= 0 else "So none is claimed.",
     )
 
 
