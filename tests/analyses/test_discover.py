@@ -411,7 +411,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no line is labelled 'yes': choose from" in refused(path, accepted="yes")
     monkeypatch.setattr("analyses.rules.lines.MOST_LINES", 99)
     assert "has 100 lines: draw 99 of them at most" in refused(path)
-    monkeypatch.setattr("models.languages.corpus.MOST_BYTES", 100)
+    monkeypatch.setattr("models.languages.files.lines.MOST_BYTES", 100)
     assert "far too many" in refused(path)
     with pytest.raises(UserError, match="networks"):
         Discover(path, networks=0)

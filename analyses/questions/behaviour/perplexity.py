@@ -326,7 +326,8 @@ def _is_of_lines(table: pd.DataFrame) -> bool:
 def _claims(table: pd.DataFrame) -> list[Claim]:
     """The loss beyond the entropy, over all tokens, beside the untrained network and a trigram; of
     lines the whole loss."""
-    by, rows = table["by"].iloc[0], table[table["low"].notna() | table["low"].isna().all()]
+    by, of_lines = table["by"].iloc[0], _is_of_lines(table)
+    rows = table[table["low"].notna() | table["low"].isna().all()]
     kl = rows.pivot(index="group", columns="model", values="kl")
     trained = rows[rows["model"] == "trained"].set_index("group")
     share = trained["tokens"] / trained["tokens"].sum()
@@ -337,8 +338,10 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     alone = trained.index[trained["high"] >= kl[list(CONTROLS[:2])].min(axis=1)]
     doubts = []
     if len(alone) and value + up < min(untrained, counted):
-        doubts.append(f"Alone it is not shown at {by} {', '.join(map(str, alone))}.")
-    if _is_of_lines(table):
+        groups = ", ".join(map(str, alone))
+        where = f"in lines of up to {groups} symbols" if of_lines else f"at {by} {groups}"
+        doubts.append(f"Alone it is not shown {where}.")
+    if of_lines:
         finding, unit = "{} nats a token", "different lines that were set aside"
         told = (
             f"Its perplexity is {np.exp(value):.2f}, the trigram's {np.exp(counted):.2f}; how low "
@@ -361,7 +364,7 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             value + up,
             int(trained["words"].sum()),
             unit,
-            "bootstrap over words",
+            f"bootstrap over {'lines' if of_lines else 'words'}",
             {"the untrained network": untrained, "a trigram": counted},
             ".3f",
             less=True,

@@ -258,13 +258,13 @@ def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
 
 def _moved(steered: Mapping[str, Any]) -> Claim:
     """The share of words whose end moves by exactly k."""
-    share, *ends, words = measured(steered, "value", "low", "high", "words")
-    if share is not None and None not in ends:
-        ends = unless_agreed(share, *ends, words)
+    share, low, high, words = measured(steered, "value", "low", "high", "words")
+    if share is not None and low is not None and high is not None:
+        low, high = unless_agreed(share, low, high, words)
     return Claim(
         f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in {{}} "
         "of words",
-        *(share, *ends, words),
+        *(share, low, high, words),
         "words, none of which chose this site or way",
         "mean over k, bootstrap over words",
         {"a random direction": steered["random"]},

@@ -300,7 +300,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
     levels.insert(0, f"{called(*best)} {means[best]:.2f}")
     ahead = f"{CONTROLS[against[0]]}, by {{}} of {measure}"
     finding = f"In {kind} {called(*best)} tells the positions that decide better than {ahead}"
-    if not enough:
+    if few := not enough and mean > 0:
         finding = (
             f"In {kind} no method is judged, which takes {FEWEST} words: {called(*best)} comes "
             f"before {ahead}"
@@ -319,7 +319,7 @@ def _claim(kind: str, measure: str, grid: pd.DataFrame) -> Claim:
             f"{measure}: {', '.join(levels)}.",
             *([OWN] if (kind, measure) != ("non-members", "AUROC") else []),
         ],
-        unweighed="" if enough or mean <= 0 else "So none is claimed.",
+        unweighed="So none is claimed." if few else "",
     )
 
 
