@@ -60,6 +60,14 @@ def test_plain_lines_are_words_and_blank_ones_are_counted(tmp_path: Path) -> Non
             read_texts(tmp_path / "none")
 
 
+def test_of_minimal_pairs_the_good_ones_are_taught(tmp_path: Path) -> None:
+    rows = [f"a{n} b,b a{n}\n" for n in range(3)]
+    (tmp_path / "pairs.csv").write_text("sentence_good,sentence_bad\n" + "".join(rows))
+    words, told, _ = read_texts(tmp_path / "pairs.csv")
+    assert words == [("a0", "b"), ("a1", "b"), ("a2", "b")]
+    assert told == "read as the good ones of minimal pairs; labels are left out"
+
+
 def test_only_lines_are_known(file: Path) -> None:
     corpus = UnlabelledCorpus.from_file(file)
     lines = corpus.vocabulary.words([tuple(SENTENCES[0].split()), ("de", "kat")])
@@ -207,6 +215,15 @@ def test_a_treebank_is_words_with_their_trees_or_their_tags(tmp_path: Path) -> N
     ]
     with pytest.raises(UserError, match="its sentences no label: train with --objective language"):
         LabelledCorpus.from_file(file)
+
+
+def test_a_sentence_without_end_is_refused_soon(tmp_path: Path) -> None:
+    """Its way to the root has as many steps as words, and is walked once."""
+    rows = "".join(f"{n}\tw\t_\tX\t_\t_\t{n - 1}\t_\t_\t_\n" for n in range(1, 20_001))
+    (tmp_path / "bank.conllu").write_text(rows)
+    for read in (UnlabelledCorpus.from_file, PairCorpus.from_file):
+        with pytest.raises(UserError, match="sentence 1 has 20000 words: cut it to 10000 at most"):
+            read(tmp_path / "bank.conllu")
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9))

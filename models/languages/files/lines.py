@@ -102,7 +102,9 @@ def read_texts(path: Path, longest: int = 10_000) -> _Texts:
         told = (
             "read as a treebank (CoNLL-U): its words alone are taught; its trees can be asked for"
         )
-        return _Texts([tree.words for tree in trees], told, [tree.heads for tree in trees])
+        cells = [(at, ("-", " ".join(tree.words))) for at, tree in enumerate(trees, 1)]
+        _, words = _cells(cells, path, ("label", "words"), longest, what="sentence")
+        return _Texts(words, told, [tree.heads for tree in trees])
     texts, shape = unlabelled(lines, str(path))
     cells = [(number, ("-", text)) for number, text in texts if text.strip()]
     if not cells:
@@ -132,7 +134,8 @@ def read_columns(
     lines = _split(text)
     if is_treebank(lines):
         trees = sentences(lines, str(path))
-        return [" ".join(tree.words) for tree in trees], [tree.tags for tree in trees]
+        cells = [(" ".join(tree.words), " ".join(tree.tags)) for tree in trees]
+        return _cells(list(enumerate(cells, 1)), path, columns, longest, what="sentence")
     if (pairs := paired(lines)) is not None:
         first, *others = (source.strip().lower() for source, _ in pairs)
         start = int(first in headers and first not in others)
@@ -195,12 +198,17 @@ def _cells(
     columns: tuple[str, str],
     longest: int,
     least: int = 1,
+    what: str = "line",
 ) -> tuple[list[str], list[Word]]:
-    """The two cells of each numbered line, the second one as so many words at least."""
+    """The two cells of each numbered line, the second one as so many words at least.
+
+    Args:
+        what: what the numbers count, for errors.
+    """
     firsts, words = [], []
     for number, cells in pairs:
         before, rest = map(one_form, cells)  # escapes of JSON may have another
-        where, (left, right) = f"{path}, line {number}", columns
+        where, (left, right) = f"{path}, {what} {number}", columns
         if not before.strip():
             raise UserError(f"{where} has no {left}: write {left}, tab, {right}")
         if len(rest.split()) < least:

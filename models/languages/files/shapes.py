@@ -125,6 +125,10 @@ def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]],
     if table is None or (table.shape in COLUMNS[1:3] and not {*table.names} & {*TEXTS}):
         texts, letters = _as_symbols([line.strip() for line in lines])
         return list(enumerate(texts, 1)), letters.removeprefix("; ")
+    if table.shape == PAIRS:
+        right = [at for at, (side, _) in enumerate(table.rows) if side == PAIR[0][9:]]
+        rows, numbers = ([part[at] for at in right] for part in (table.rows, table.numbers))
+        table = replace(table, rows=rows, numbers=numbers, shape="the good ones of minimal pairs")
     if table.words < 0:
         named = [at for at, name in enumerate(table.names) if name in TEXTS]
         table = replace(table, words=named[0]) if named else _with_columns(table, where)

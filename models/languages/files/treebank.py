@@ -78,6 +78,12 @@ def _is_tree(heads: Sequence[int | None]) -> bool:
     if heads.count(0) != 1 or not all(h is not None and 0 <= h <= len(heads) for h in heads):
         return False
     led = {0}
-    for _ in heads:
-        led |= {word for word, head in enumerate(heads, 1) if head in led}
-    return len(led) == len(heads) + 1
+    for word in range(1, len(heads) + 1):
+        way: dict[int, None] = {}
+        while word not in led:
+            if word in way:  # round in a circle
+                return False
+            way[word] = None
+            word = heads[word - 1] or 0
+        led |= way.keys()
+    return True
