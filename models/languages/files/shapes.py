@@ -127,7 +127,8 @@ def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]],
         return list(enumerate(texts, 1)), letters.removeprefix("; ")
     if table.shape == PAIRS:
         right = [at for at, (side, _) in enumerate(table.rows) if side == PAIR[0][9:]]
-        rows, numbers = ([part[at] for at in right] for part in (table.rows, table.numbers))
+        rows = [table.rows[at] for at in right]
+        numbers = [table.numbers[at] for at in right]
         table = replace(table, rows=rows, numbers=numbers, shape="the good ones of minimal pairs")
     if table.words < 0:
         named = [at for at, name in enumerate(table.names) if name in TEXTS]
