@@ -184,7 +184,7 @@ def unless_agreed(
     """The ends of a bootstrap of shares; those of Wilson where all trials agree, since resampling
     then shows no scatter. Where each trial is itself a share, as far as the next whole numbers of
     trials would reach."""
-    if low != high or not 0 <= share <= 1:
+    if not high - low < 1e-9 or not 0 <= share <= 1:
         return low, high
     trials, right = int(count), round(share * count, 6)  # tables hold floats
     ends = (wilson(whole, trials, confidence) for whole in (floor(right), ceil(right)))
