@@ -57,7 +57,7 @@ def test_minimal_pairs_to_patching(capsys: pytest.CaptureFixture[str]) -> None:
         for noun, good, bad in ((one, single, plural), (many, plural, single))
     ]
     Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = tell(capsys, "train", "--corpus", "pairs.jsonl", "--steps", "300")
+    said = tell(capsys, "train", "--corpus", "pairs.jsonl", "--steps", "100")
     assert "read as minimal pairs, two labelled lines each" in said
     told = tell(capsys, "analyse", "runs/pairs-s0", "patching", "--json")
     assert json.loads(told)["findings"]["word"][1] in {*nouns, *nouns.values()}
@@ -106,7 +106,7 @@ def test_a_treebank_to_syntax(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bank.conllu").write_text(treebank(250))
     options = ["--objective", "language-model", "--steps", "60"]
     assert "read as a treebank" in tell(capsys, "train", "--corpus", "bank.conllu", *options)
-    said = tell(capsys, "analyse", "runs/bank-lm-s0", "syntax")
+    said = tell(capsys, "analyse", "runs/bank-lm-s0", "syntax", "--words", "60")
     assert "structural probe orders symbols by depth in the tree" in said
     tags = ["--objective", "tags", "--model.mask", "bidirectional", "--steps", "60"]
     assert "exact" in tell(capsys, "train", "--corpus", "bank.conllu", *tags)
@@ -123,7 +123,7 @@ def test_scan_to_targets(capsys: pytest.CaptureFixture[str]) -> None:
     Path("scan.txt").write_text(
         "".join(f"IN: {source} OUT: {' '.join(target)}\n" for source, target in pairs)
     )
-    tell(capsys, "train", "--corpus", "scan.txt", "--objective", "sequence-to-sequence", "--steps", "300")  # fmt: skip  # noqa: E501
+    tell(capsys, "train", "--corpus", "scan.txt", "--objective", "sequence-to-sequence", "--steps", "100")  # fmt: skip  # noqa: E501
     answer = json.loads(tell(capsys, "analyse", "runs/scan-sinusoidal-s0", "targets", "--json"))
     assert "targets" in answer["sentence"]
 

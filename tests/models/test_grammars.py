@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from brute import words_up_to
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk import ChartParser, Tree
 from nltk.grammar import CFG
@@ -210,6 +210,7 @@ def fault(text: str) -> str:
     return ""
 
 
+@settings(max_examples=40)
 @given(PARTS, st.sampled_from(["->", "::=", "=", ":", ":="]))
 def test_an_expression_of_ebnf_is_the_one_of_python(both: tuple[str, str], arrow: str) -> None:
     extended, expression = both

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def many_words(count: int) -> list[tuple[str, ...]]:
 def test_of_too_many_words_the_rarest_are_one(rare: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora_of, "MOST_WORDS", most := 1000)
     words = many_words(50_000)
-    lines = {symbol: sum(symbol in word for word in words) for word in words for symbol in word}
+    lines = Counter(symbol for word in words for symbol in set(word))
     assert len(lines) > most
     labels = ["ja" if "w2" in word else "nee" for word in words]
     corpora: list[Corpus] = [
