@@ -123,7 +123,8 @@ def test_scan_to_targets(capsys: pytest.CaptureFixture[str]) -> None:
     Path("scan.txt").write_text(
         "".join(f"IN: {source} OUT: {' '.join(target)}\n" for source, target in pairs)
     )
-    tell(capsys, "train", "--corpus", "scan.txt", "--objective", "sequence-to-sequence", "--steps", "100")  # fmt: skip  # noqa: E501
+    options = "--objective sequence-to-sequence --steps 100"
+    tell(capsys, "train", "--corpus", "scan.txt", *options.split())
     answer = json.loads(tell(capsys, "analyse", "runs/scan-sinusoidal-s0", "targets", "--json"))
     assert "targets" in answer["sentence"]
 

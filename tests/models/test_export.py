@@ -47,7 +47,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def network(**config: Any) -> LanguageModel:
-    """Weights far from where they begin, so that no part is next to nothing."""
+    """A network with large random weights, so that each part changes the logits."""
     model = build(ModelConfig(**{"d_model": 32, "d_mlp": 48, "n_ctx": 32, **config}), KNOWN)
     chance = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -132,7 +132,7 @@ def test_weights_have_transformerlens_names() -> None:
     bare = network(mlp="none")
     assert isinstance(bare, HookedTransformer)
     with pytest.raises(UserError, match="the model has no W_in: it was built without an mlp"):
-        bare.W_in  # noqa: B018
+        assert bare.W_in is None
 
 
 PATCHES = (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import shortest_path
 from test_shapes_of_lines import LINES, SHAPES
 
+from models.choices import Mask
 from models.errors import UserError
 from models.languages import Corpus, LabelledCorpus, PairCorpus, UnlabelledCorpus
 from models.languages import corpus as corpora_of
@@ -85,9 +86,9 @@ def test_only_lines_are_known(file: Path) -> None:
     ("objective", "mask"), [("language-model", "causal"), ("masked", "bidirectional")]
 )
 def test_a_run_is_judged_by_its_loss_alone(
-    objective: str, mask: str, file: Path, tmp_path: Path
+    objective: str, mask: Mask, file: Path, tmp_path: Path
 ) -> None:
-    model = ModelConfig(mask=mask, n_layers=1, d_model=16, d_mlp=16)  # type: ignore[arg-type]
+    model = ModelConfig(mask=mask, n_layers=1, d_model=16, d_mlp=16)
     config = tiny_config(language="lines", objective=objective, model=model, steps=60, patience=1)
     run = Run.create(tmp_path / "run", config, file)
     train(run, "cpu")
