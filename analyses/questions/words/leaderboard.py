@@ -375,6 +375,6 @@ QUESTION = of_answer(
     _headline,
     _chart,
     _claims,
-    brief=Options(words=40, longest=8, replacements=("uniform",), draws=4),
+    brief=Options(words=240, longest=8, replacements=("uniform",), draws=4),
     needs=("verdict",),
 )
