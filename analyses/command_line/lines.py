@@ -20,6 +20,7 @@ from analyses.rules.narrowing import asked
 from analyses.script import as_json, where
 from models.errors import UserError
 from models.languages import read_lines
+from models.languages.files.lines import plain_lines
 
 SHOWN = 8
 """Rules beside the best that are printed."""
@@ -34,7 +35,9 @@ def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
     elif isinstance(options, OfAutomaton):
         _of_automaton(options)
     else:
-        _of_lines(options)
+        columns = options.columns(("label", "text"))
+        with plain_lines(options.lines, ("label", "text"), columns, options.letters) as lines:
+            _of_lines(replace(options, lines=lines))
 
 
 def _of_network(options: OfNetwork) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from analyses.console import ERR, OUT, progress_bar
 from analyses.jobs.trained import finish
 from analyses.options.commands import Finetune, Resume, Train
 from models.errors import UserError, lab
 from models.languages import Corpus
+from models.languages.files.lines import plain_lines
+from models.objectives import objective
 from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.run import Run, run_name
@@ -33,7 +36,7 @@ def _begin(options: Train, parent: Run | None = None) -> None:
     path = options.out / run_name(config)
     Run.check_new(path)  # whoever trains it now is not waited for
     with locked(path):
-        run = Run.create(path, config, options.corpus, parent)
+        run = _created(path, options, parent)
         if isinstance(run.language, Corpus) and run.language.told:
             OUT.print(f"{options.corpus}: {run.language.told}", markup=False, soft_wrap=True)
         try:
@@ -42,6 +45,17 @@ def _begin(options: Train, parent: Run | None = None) -> None:
             if not run.metrics():  # nothing was learned: it is refused, as if it were not begun
                 shutil.rmtree(path)
             raise
+
+
+def _created(path: Path, options: Train, parent: Run | None) -> Run:
+    """The new run, whose lines are those of the columns that are given."""
+    if options.corpus is None:
+        return Run.create(path, options.config, None, parent)
+    taught = objective(options.config.objective)
+    cells = ("label", "text") if taught.verdict_alone else ("text",)
+    cells = ("source", "target") if taught.of_pairs else cells
+    with plain_lines(options.corpus, cells, options.columns(cells), options.letters) as lines:
+        return Run.create(path, options.config, lines, parent)
 
 
 def resume(options: Resume) -> None:

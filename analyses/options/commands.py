@@ -17,6 +17,7 @@ from analyses.options.behaviour import Accuracy
 from analyses.options.shared import (
     Asks,
     Checked,
+    Columns,
     Flag,
     Seed,
     Shows,
@@ -62,7 +63,7 @@ class Languages(Shows):
 
 
 @dataclass(frozen=True)
-class Train(Trains):
+class Train(Trains, Columns):
     """Train on a language or on a corpus. The run's folder is OUT/LANGUAGE-sSEED.
 
     With another recipe than the plain one it is OUT/LANGUAGE-RECIPE-sSEED.
@@ -72,11 +73,23 @@ class Train(Trains):
             fastText, Abbadingo, StaMinA; with --objective language-model, lines without labels or
             a treebank; with sequence-to-sequence, source <tab> target.
         out: the folder of all runs.
+        source, target: the columns of pairs, as --label and --text are those of labelled lines.
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     corpus: Path | None = None
     out: Path = Path("runs")
+    source: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = (self.label, self.text, self.source, self.target)
+        if self.corpus is None and (self.letters or any(name is not None for name in chosen)):
+            raise UserError(
+                "--label, --text, --source, --target and --letters say how a file is read: give "
+                "--corpus FILE"
+            )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from annotated_types import Interval
 from tyro.conf import Positional
 
 from analyses.options.rule import FEWEST_QUERIES, QUERIES, Discovery
-from analyses.options.shared import Flag, Seed, Shows, Trains, Works
+from analyses.options.shared import Columns, Flag, Seed, Shows, Trains, Works
 from models.config import Device
 from models.errors import UserError, lab
 from models.languages import corpus_name
@@ -31,7 +31,7 @@ MOST_MINUTES = 10_000
 
 
 @dataclass(frozen=True)
-class Discover(Shows, Trains):
+class Discover(Shows, Trains, Columns):
     """From labelled lines to the rule behind them.
 
     For the rule behind a network of transformers, see lab rule --model DIR --help; of an automaton

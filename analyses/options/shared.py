@@ -141,6 +141,37 @@ class Trains(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Columns(Checked):
+    """Options of a command that reads a file of lines, where its shape does not tell what is where.
+
+    Attributes:
+        label: the column of labels: its name in the first line, or its number (from 1) where the
+            file names none.
+        text: the column of texts.
+        letters: take each letter of a text for a symbol.
+    """
+
+    label: str | None = None
+    text: str | None = None
+    letters: Flag = False
+
+    def columns(self, cells: Sequence[str]) -> list[str]:
+        """The columns that hold these cells; none where none is given.
+
+        Raises:
+            UserError: only some of the columns are given, or others.
+        """
+        names = [name for name in ("label", "text", "source", "target") if hasattr(self, name)]
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if given and {*given} != {*cells}:
+            raise UserError(
+                f"what is learned here has the columns --{' and --'.join(cells)}: name these and "
+                f"no others, or none (named: --{', --'.join(given)})"
+            )
+        return [given[name] for name in cells if given]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Works(Checked):
     """Options of a command that does many things side by side.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from analyses.command_line.app import main
+from models.runs.run import Run
 
 WORDS = [" ".join(word) for n in range(1, 7) for word in product("ab", repeat=n)]
 CONTAINS = [(("no", "yes")["b a b" in word], word) for word in WORDS]
@@ -34,16 +35,76 @@ ABBADINGO = f"{len(CONTAINS)} 2\n" + "".join(
 )
 
 
+NAMED = CSV.replace("sentence,gold_label", "Utterance,Verdict")
+GLUED = "".join(f"{label}\t{word.replace(' ', '')}\n" for label, word in CONTAINS) * 2
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "accepted"), [("a.csv", CSV, "yes"), ("a.txt", ABBADINGO, "1")]
+    ("text", "accepted", "chosen"),
+    [
+        (CSV, "yes", ()),
+        (ABBADINGO, "1", ()),
+        (NAMED, "yes", ("--label", "verdict", "--text", "utterance")),
+        (NAMED.split("\n", 1)[1], "yes", ("--label", "3", "--text", "2")),
+        (GLUED.replace("a", "e\u0301"), "yes", ("--letters",)),
+    ],
 )
 def test_columns_and_competitions_to_a_rule(
-    name: str, text: str, accepted: str, capsys: pytest.CaptureFixture[str]
+    text: str, accepted: str, chosen: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path(name).write_text(text)
-    words = ["rule", name, "--accepted", accepted, "--minutes", "0", "--no-rivals", "--json"]
-    answer = json.loads(tell(capsys, *words))
-    assert answer["headline"] == f"A line is {accepted} if it contains b a b side by side."
+    Path("a.csv").write_text(text)
+    words = ["rule", "a.csv", "--accepted", accepted, "--minutes", "0", "--no-rivals", "--json"]
+    answer = json.loads(tell(capsys, *words, *chosen))
+    part = "b é b" if "--letters" in chosen else "b a b"
+    assert answer["headline"] == f"A line is {accepted} if it contains {part} side by side."
+
+
+@pytest.mark.parametrize(
+    ("objective", "chosen", "kept"),
+    [
+        ("verdict", ("--label", "Verdict", "--text", "utterance"), "label\ttext\nno\ta\nno\tb\n"),
+        ("language-model", ("--text", "Utterance"), "a\nb\na a\n"),
+        (
+            "sequence-to-sequence",
+            ("--source", "id", "--target", "utterance"),
+            "source\ttarget\n0\ta\n1\tb\n",
+        ),
+    ],
+)
+def test_a_run_keeps_the_columns_that_were_chosen(
+    objective: str, chosen: tuple[str, ...], kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.csv").write_text(NAMED)
+    more = ("--objective", objective, "--steps", "1", "--evaluate-every", "1")
+    tell(capsys, "train", "--corpus", "a.csv", *more, *chosen)
+    (corpus,) = Path("runs").glob("*/corpus.tsv")
+    assert corpus.read_text().startswith(kept)
+    assert len(Run(corpus.parent).language.lines) == len(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("rule a.csv --label verdict", "--label and --text: name these and no others, or none"),
+        ("rule a.csv --label verdikt --text Utterance", "did you mean Verdict? choose one of id, "),
+        ("rule a.csv --label 1 --text 4", "unknown column '4': "),
+        ("rule b.txt --label 1 --text 2", "b.txt has no columns to choose from: put tabs or "),
+        ("train --corpus a.csv --source id --target verdict", "--label and --text: name these"),
+        ("train --corpus a.csv --objective next-symbols --letters", "a.csv: a file of lines says"),
+        ("train anbn --text 2", "say how a file is read: give --corpus FILE"),
+    ],
+)
+def test_columns_that_are_not_there_are_told_in_one_line(
+    words: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.csv").write_text(NAMED)
+    Path("b.txt").write_text("a b\nb b\n")
+    assert main(words.split()) == 2
+    said = capsys.readouterr().err
+    assert fault in said
+    assert said.count("\n") == 1
+    assert "tmp" not in said
+    assert not Path("runs").exists() or not [*Path("runs").iterdir()]
 
 
 def test_minimal_pairs_to_patching(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from models.errors import UserError
 from models.languages.files.shapes import (
     HEADERS,
+    chosen,
     labelled,
+    letters_of,
     paired,
     refuse_others,
     unlabelled,
@@ -142,6 +145,53 @@ def read_columns(
         return _cells(list(enumerate(pairs, 1))[start:], path, columns, longest)
     refuse_others(lines, str(path), layout)
     return _columns(lines, path, columns, headers, longest)
+
+
+@contextmanager
+def plain_lines(
+    path: Path, cells: tuple[str, ...], columns: Sequence[str] = (), letters: bool = False
+) -> Iterator[Path]:
+    """A file as the lab writes it, for as long as it is read: the chosen cells of each line, with
+    a tab between. Where nothing is chosen, it is the file itself.
+
+    Args:
+        cells: the names of the cells that are needed: label and text, source and target, or text.
+        columns: the columns that hold them, as in ``files.shapes.chosen``; by default those that
+            the shape tells.
+        letters: cut texts into letters.
+
+    Raises:
+        UserError: the file cannot be read, or has no such column; or as the reader raises it.
+    """
+    if not columns and not letters:
+        yield path
+        return
+    rows: Iterable[tuple[str, ...]]
+    if columns:
+        lines = _split(_text(path, "give a file of lines")[0])
+        rows = [texts for _, texts in chosen(lines, str(path), columns)]
+    elif "text" not in cells:
+        sources, targets = read_columns(path, (cells[0], cells[1]), cells[:1])
+        rows = zip(sources, map(" ".join, targets), strict=True)
+    elif len(cells) == 2:
+        labels, words, *_ = read_lines(path)
+        rows = zip(labels, map(" ".join, words), strict=True)
+    else:
+        rows = ((" ".join(word),) for word in read_texts(path).words)
+    cut = letters_of if letters else (lambda text: " ".join(text.split()))
+    texts = [
+        "\t".join(t if c == "label" else cut(t) for c, t in zip(cells, row, strict=True))
+        for row in rows
+    ]
+    if len(cells) == 2:
+        texts.insert(0, "\t".join(cells))
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / path.name
+        file.write_text("\n".join(texts), encoding="utf-8")
+        try:
+            yield file
+        except UserError as error:
+            raise UserError(str(error).replace(str(file), str(path))) from None
 
 
 def _text(path: Path, cure: str) -> tuple[str, str]:

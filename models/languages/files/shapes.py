@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import regex
 
-from models.errors import UserError
+from models.errors import UserError, unknown
 from models.languages.files.treebank import is_treebank
 
 LABELS = (
@@ -140,6 +140,36 @@ def unlabelled(lines: Sequence[str], where: str) -> tuple[list[tuple[int, str]],
     return list(zip(table.numbers, texts, strict=True)), told
 
 
+def chosen(
+    lines: Sequence[str], where: str, columns: Sequence[str]
+) -> list[tuple[int, tuple[str, ...]]]:
+    """The cells of some columns of each line of a file, with its number.
+
+    Args:
+        columns: their names, as the first line has them, or their numbers, from 1.
+
+    Raises:
+        UserError: the file has no columns, or no such one; or a cell is no text.
+    """
+    table = _read(lines, where) if lines else None
+    if table is None:
+        raise UserError(
+            f"{where} has no columns to choose from: put tabs or commas between as many cells on "
+            "each line"
+        )
+    names = list(table.names)
+    if not names and not any(name.isdecimal() for name in columns):
+        names = list(table.rows[0])
+        table = replace(table, rows=table.rows[1:], numbers=table.numbers[1:])
+    places = {str(at + 1): at for at in range(len(names or table.rows[0]))}
+    places |= {name.strip().lower(): at for at, name in enumerate(names)}
+    for name in columns:
+        if name.strip().lower() not in places:
+            raise unknown("column", name, [name.strip() for name in names] or places)
+    texts = [_texts_of(table, places[name.strip().lower()], where) for name in columns]
+    return list(zip(table.numbers, zip(*texts, strict=True), strict=True))
+
+
 def _texts_of(table: _Table, column: int, where: str) -> list[str]:
     """The cells of a column. Raises UserError for one that is no text."""
     texts = table.cells(column)
@@ -155,12 +185,18 @@ def _texts_of(table: _Table, column: int, where: str) -> list[str]:
 def _as_symbols(texts: list[str]) -> tuple[list[str], str]:
     """The texts with blanks between their symbols, and the end of a sentence on what was done."""
     if _are_glued(texts):
-        texts = [" ".join(regex.findall(r"\X", text)) for text in texts]
-        return texts, "; letters are written together, and each is a symbol"
+        return [
+            letters_of(text) for text in texts
+        ], "; letters are written together, and each is a symbol"
     if all(len(text.split()) < 2 for text in texts) and any(len(text) > 1 for text in texts):
         cure = "put blanks between its letters if they are symbols"
         return texts, f"; each line is a single word: {cure}"
     return texts, ""
+
+
+def letters_of(text: str) -> str:
+    """The letters of a text, as a reader sees them, with blanks between."""
+    return " ".join(regex.findall(r"\X", "".join(text.split())))
 
 
 def paired(lines: Sequence[str]) -> list[tuple[str, str]] | None:
@@ -367,7 +403,8 @@ def _with_columns(table: _Table, where: str) -> _Table:
         listing = f": {', '.join(table.names)}" if table.names else ", without names"
         place = "on each line" if table.shape == JSON else "in its first line"
         raise UserError(
-            f"{where} has {count} columns{listing}: name two of them label and words {place}"
+            f"{where} has {count} columns{listing}: name two of them label and "
+            f"words {place}, or choose them with --label and --text"
         )
     return replace(table, label=label, words=words)
 
