@@ -19,6 +19,9 @@ from models.languages import corpus_name
 from models.objectives.readout import LEAST, Reads
 
 Study = Literal["rules", "dieren", "lines", "noise", "disfluent", "automata"]
+WORDS, OTHERS = 60, 6
+"""The most different words that are told apart, unless another number is asked for; and as how many
+words all others are read: lines then still differ."""
 NETWORKS = 5
 """Networks of so many kinds learn the lines, one after the other, until one gives a rule."""
 
@@ -44,6 +47,8 @@ class Discover(Shows, Trains, Columns):
         name: the name of the corpus, which its runs and its folder bear; by default the file's.
         accepted: the label whose lines the rule describes; by default the label of the first line.
             Of three labels and more each has a rule of its own, against all others.
+        words: the most different words that are told apart. If there are more, those that tell the
+            labels apart best are kept. More words take more time and memory.
         networks: the largest number of networks to train before giving up.
         rivals: let methods without a Transformer learn the same lines.
         queries: the most words that each network is asked while its automata are learned.
@@ -56,6 +61,7 @@ class Discover(Shows, Trains, Columns):
     out: Path = Path("runs")
     name: str = ""
     accepted: str | None = None
+    words: Annotated[int, Interval(ge=OTHERS + 1, le=1000)] = WORDS
     networks: Annotated[int, Interval(ge=1, le=100)] = NETWORKS
     rivals: bool = True
     queries: Annotated[int, Interval(ge=FEWEST_QUERIES, le=10_000_000)] = QUERIES

@@ -94,7 +94,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
         UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
     """
     choose_device(options.device)  # a device that is missing leaves no record behind
-    labels, words, notes = prepared(options.lines, options.accepted)
+    labels, words, notes = prepared(options.lines, options.accepted, options.words)
     corpus = LabelledCorpus(options.name, labels, words)  # what it refuses leaves no folder behind
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):

@@ -8,31 +8,30 @@ from pathlib import Path
 
 import numpy as np
 
+from analyses.options.lines import OTHERS, WORDS
 from models.errors import UserError
 from models.languages import Word, read_lines
 from models.languages.corpus import MERGED, is_merged
 from models.plain_files import one_form
 
 MOST_LINES, LONGEST = 100_000, 200
-MOST_WORDS = 60
-"""The most different words that are told apart. If there are more, the words that tell the labels
-apart best are kept."""
 COMMON, BEYOND_DOUBT = 0.005, 4.5
 """A word is common if it is in this share of the lines. It tells the labels apart beyond doubt if
 the labels' shares of lines with it differ by this many standard errors."""
-OTHERS = 6
-"""Words that are not told apart are read as so many: lines then still differ."""
 FEWEST = 20
 """The fewest lines to learn from: of fewer, none could be set apart for a test."""
 
 
-def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[Word], list[str]]:
+def prepared(
+    path: Path, accepted: str | None = None, most: int = WORDS
+) -> tuple[list[str], list[Word], list[str]]:
     """The labels and words to learn from, the accepted label first; and sentences on what changed.
 
     Args:
         path: a file of labelled lines.
         accepted: the label that comes first, by default that of the first line. If it is given, all
             others are held against it as one: there are two labels then.
+        most: the most different words that are told apart.
 
     Raises:
         UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; one
@@ -55,7 +54,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         labels = [label if label == accepted else f"not {accepted}" for label in labels]
         notes.append(f"{accepted} is held against the other {len(names) - 1} labels together")
     labels, words = _once(labels, words, notes)
-    words = _fewer_words(words, np.array(labels) == first, notes)
+    words = _fewer_words(words, np.array(labels) == first, most, notes)
     if len(words) < FEWEST or len(set(labels)) < 2:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(
@@ -66,15 +65,15 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     return [labels[i] for i in order], [words[i] for i in order], notes
 
 
-def _fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
-    """The lines with at most ``MOST_WORDS`` different words; unchanged where there are no more.
+def _fewer_words(words: list[Word], labels: np.ndarray, most: int, notes: list[str]) -> list[Word]:
+    """The lines with so many different words at most; unchanged where there are no more.
 
     The words that tell the labels apart best are kept. How well a word does so is measured by how
     far the two labels' shares of lines with it differ, in standard errors. A word in few lines is
     kept only if it does so beyond doubt.
     """
     present = Counter(word for line in words for word in set(line))
-    if len(present) <= MOST_WORDS:
+    if len(present) <= most:
         return words
     if taken := sorted(filter(is_merged, present)):
         raise UserError(
@@ -91,7 +90,7 @@ def _fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> lis
 
     telling = {word: apart(word) for word in present}
     pool = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
-    kept = set(sorted(pool, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
+    kept = set(sorted(pool, key=lambda w: (-telling[w], -present[w], w))[: most - OTHERS])
     others = sorted(set(present) - kept)
     read = {word: f"{MERGED}{index % OTHERS + 1}" for index, word in enumerate(others)}
     merged = [tuple(read.get(word, word) for word in line) for line in words]

@@ -27,7 +27,8 @@ from analyses.questions.rule.rule_evidence import SURE, Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, _fewer_words, as_tsv, prepared
+from analyses.options.lines import OTHERS, WORDS
+from analyses.rules.lines import MOST_LINES, _fewer_words, as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
@@ -530,27 +531,28 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     kept = {word for line in words for word in line}
     others = {f"{MERGED}{i}" for i in range(1, OTHERS + 1)}
     assert {"leeuw", "muis"} | others <= kept
-    assert len(kept) < MOST_WORDS  # of words in one line in six hundred none is sure to tell
+    assert len(kept) < WORDS  # of words in one line in six hundred none is sure to tell
     assert "tell the labels apart best are kept, all others are read as 6" in notes[0]
     assert len(words) > 3900
     for line in words:
         assert len(line) == 8
 
 
-def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught() -> None:
+@pytest.mark.parametrize("most", [WORDS, 70])
+def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught(most: int) -> None:
     """Those that stand for all others are among them."""
     rng = np.random.default_rng(0)
     labels = np.arange(300) % 2 == 0
     words = [tuple(f"w{i}" for i in rng.choice(80, 20, replace=False)) for _ in labels]
     told = [(*line, "tells") if yes else line for line, yes in zip(words, labels, strict=True)]
     notes = list[str]()
-    read = _fewer_words(told, labels, notes)
+    read = _fewer_words(told, labels, most, notes)
     different = {word for line in read for word in line}
-    assert len(different) == MOST_WORDS
+    assert len(different) == most
     assert sum(word.startswith(MERGED) for word in different) == OTHERS
     assert "tells" in different
     assert [len(line) for line in read] == [len(line) for line in told]
-    assert notes[0].startswith(f"the lines have 81 different words: {MOST_WORDS - OTHERS} that")
+    assert notes[0].startswith(f"the lines have 81 different words: {most - OTHERS} that")
 
 
 @pytest.mark.slow
