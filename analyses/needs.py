@@ -23,7 +23,8 @@ from models.runs.run import Run
 Need = Literal[
     "verdict", "others", "next symbols", "whole words", "causal", "one side", "heads", "residual",
     "sum", "stream", "states", "gradients", "language", "symbols", "variables", "known states",
-    "trees", "some tree", "pairs", "alignment", "prompts", "steps", "two rules", "classes", "lines",
+    "trees", "some tree", "pairs", "targets", "alignment", "prompts", "steps", "two rules",
+    "classes", "lines",
 ]  # fmt: skip
 
 
@@ -94,6 +95,11 @@ NEEDS: Mapping[Need, _Condition] = {
     "causal": _Condition(
         lambda run: not run.config.model.sees_ahead,
         "{run} sees both sides of a place: ask a causal network",
+    ),
+    "targets": _Condition(
+        lambda run: run.objective.tags or not run.config.model.sees_ahead,
+        "{run} sees both sides of a place, and makes no targets: ask a causal network, or one that "
+        "was taught tags",
     ),
     "one side": _Condition(
         lambda run: not run.config.model.family.two_sided,

@@ -23,11 +23,11 @@ from streamlit.testing.v1 import AppTest
 from analyses.answer_files import folders_of
 from analyses.answers import Answer
 from analyses.command_line.app import main
+from analyses.options.lines import OTHERS, WORDS
 from analyses.questions.rule.rule_evidence import SURE, Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
-from analyses.options.lines import OTHERS, WORDS
 from analyses.rules.lines import MOST_LINES, _fewer_words, as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of

@@ -25,8 +25,9 @@ from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.search import Generator
 from models.errors import UserError
-from models.languages import END, Transduction
+from models.languages import END, Sample, Transduction
 from models.runs.run import Run
+from models.training.evaluation import judge
 from models.training.loop import train
 
 KINDS = ["encoder-decoder", "lstm-attention", "lstm-encoder-decoder", "transformer"]
@@ -294,6 +295,46 @@ def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("model,by,group")
     assert main([*words, "--windows", "0"]) == 2
     assert "--windows is 0" in capsys.readouterr().err
+
+
+def test_rows_of_tags_are_those_that_the_network_is_sure_of(tmp_path: Path) -> None:
+    """Its margin of a whole row is positive if each tag is the likeliest one. Beside it stand the
+    tags that symbols have most often in the training, counted here in dictionaries."""
+    config = tiny_config(
+        model=tiny_of("transformer", mask="bidirectional"),
+        language="depths",
+        objective="tags",
+        max_n=6,
+        steps=60,
+    )
+    run = Run.create(tmp_path / "tags", config)
+    train(run, "cpu")
+    options = Targets(windows=1.0, count=12)
+    table = targets._targets(run, options).set_index(["model", "group"])
+    rng, lang = np.random.default_rng(5), run.language
+    words = lang.sample(rng, 4000, lang.lengths(6), True, "train").words
+    tags = dict[str, Counter[str]]()
+    for source, target in map(lang.split, lang.vocabulary.decoded(words)):
+        for symbol, tag in zip(source, target, strict=True):
+            tags.setdefault(symbol, Counter())[tag] += 1
+    commonest = {symbol: counts.most_common(1)[0][0] for symbol, counts in tags.items()}
+    for sample in targets._asked_of(run, 1.0, 12, 0):
+        pairs = [lang.split(word) for word in lang.vocabulary.decoded(sample.words)]
+        assert [len(source) for source, _ in pairs] == [sample.source] * len(pairs)
+        members = Sample(sample.words, np.ones(len(pairs), dtype=bool))
+        _, accepted, _ = judge(run.model(), lang, members, run.objective)
+        right = table.loc[("trained", sample.source)]
+        assert right["exact"] == pytest.approx(accepted.mean())
+        assert right["forced"] == right["running"] >= right["exact"]
+        hits = [[commonest[s] == t for s, t in zip(*pair, strict=True)] for pair in pairs]
+        known = table.loc[(targets.COMMONEST, sample.source)]
+        assert known["running"] == pytest.approx(np.mean(hits))
+        assert known["exact"] == pytest.approx(np.mean([all(row) for row in hits]))
+    claims = targets._claims(targets._targets(run, options))
+    assert [claim.finding.split("{}")[1][:24] for claim in claims] == [
+        *(" of the rows of tags are", " of the single tags are "),
+    ]
+    assert all("each symbol's commonest tag" in claim.controls for claim in claims)
 
 
 def test_what_has_no_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 In training each symbol is asked for after the true symbols before it (teacher forcing). In use a
 model goes on from its own symbols (free running). Whether a whole target is right is the same in
 both, since up to its first error it reads the same. What comes after the error is not.
+
+Where tags are taught, the target is the row of tags, all said at once, and ends with its source.
 """
 
 from __future__ import annotations
@@ -35,8 +37,13 @@ from models.runs.run import Run
 
 MOST_LENGTHS = 12
 """The most source lengths that are told apart; of more, some at even distances are asked about."""
+LEARNED = 2000
+"""Words of the training from which the tags are counted that symbols have."""
 DRAWN = 16
 """Rounds of drawing, to find pairs of each length of the source."""
+COMMONEST = "commonest tag"
+"""The control of tags: to each symbol the tag that it has most often in the training, as a reader
+gives who knows the words and not the sentence."""
 CONTROLS = ("untrained", "another source")
 """The untrained model; and the true target of another source of this length, which tells how right
 a target is that knows nothing of its source but the length."""
@@ -47,7 +54,7 @@ BESIDE = {
 }
 """Controls beside whole targets: by displayed name, a model or a column."""
 
-NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "causal")
+NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "targets")
 INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high")}
 """The measures that have an interval, with the columns of its ends."""
 
@@ -59,7 +66,8 @@ class _Asked:
     Attributes:
         words: the pairs.
         source: the number of symbols of each source.
-        targets: the symbols after the border, END after the last; -1 past that.
+        targets: the symbols after the border, END after the last unless they are tags; -1 past
+            that.
         in_window: the share of pairs that are no longer than those of the training.
     """
 
@@ -102,8 +110,9 @@ def _asked_of(run: Run, windows: float, count: int, seed: int) -> list[_Asked]:
     samples = []
     for source in (sources[at] for at in some):
         pairs = language.vocabulary.words(list(by_source[source]))
-        targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, 1)), constant_values=END_ID)
-        inside = np.arange(targets.shape[1]) <= (pairs.lengths - source - 1)[:, None]
+        end = int(not run.objective.tags)
+        targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, end)), constant_values=END_ID)
+        inside = np.arange(targets.shape[1]) < (pairs.lengths - source - 1 + end)[:, None]
         in_window = float((pairs.lengths <= window).mean())
         samples.append(_Asked(pairs, source, np.where(inside, targets, -1), in_window))
     return samples
@@ -113,16 +122,21 @@ def _asked_of(run: Run, windows: float, count: int, seed: int) -> list[_Asked]:
 def _forced(
     model: LanguageModel, objective: Objective, sample: _Asked
 ) -> Int[np.ndarray, "pair place"]:
-    """The likeliest token after each true beginning of the target."""
+    """The likeliest token after each true beginning of the target; the likeliest tag."""
     tokens = torch.as_tensor(sample.words.tokens, device=model.device)
     logprobs = objective.log_probabilities(model(tokens), model.vocabulary)
-    return logprobs[:, sample.source + 1 :].argmax(dim=-1).cpu().numpy()
+    first = 1 if objective.tags else sample.source + 1
+    made: np.ndarray = logprobs[:, first:].argmax(dim=-1).cpu().numpy()
+    return made[:, : sample.targets.shape[1]]
 
 
 def _running(
     model: LanguageModel, objective: Objective, sample: _Asked
 ) -> Int[np.ndarray, "pair place"]:
-    """The likeliest token after what the model itself has made; END after its own end."""
+    """The likeliest token after what the model itself has made; END after its own end. Tags do not
+    hang on those before them."""
+    if objective.tags:
+        return _forced(model, objective, sample)
     begun = torch.as_tensor(sample.words.tokens[:, : sample.source + 2], device=model.device)
     return greedy(model, objective, begun, sample.targets.shape[1])
 
@@ -151,7 +165,8 @@ def greedy(
 def _targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
     """Shares of right targets, by the length of the source or by the place in the target.
 
-    Controls: the untrained model, and the target of another source of the same length.
+    Controls: the untrained model, the target of another source of the same length, and of tags the
+    ``COMMONEST`` ones.
 
     By place, the distance from the border, the sources are those of the window alone.
 
@@ -185,8 +200,26 @@ def _targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataF
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
     others = [_shifted(sample, rng) for sample in samples]
     rows += _rows(CONTROLS[1], by, samples, [(other, other) for other in others])
+    if run.objective.tags:
+        tags = _commonest_tags(run, rng)
+        known = [tags[sample.words.ids[:, : sample.source]] for sample in samples]
+        rows += _rows(COMMONEST, by, samples, [(made, made) for made in known])
     progress(total, total, "targets")
     return pd.DataFrame(rows)
+
+
+def _commonest_tags(run: Run, rng: np.random.Generator) -> Int[np.ndarray, " d_vocab"]:
+    """The tag that each token has most often in training words; of one that is in none of them, the
+    commonest tag of all."""
+    language, size = run.language, len(run.language.vocabulary)
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    words = language.sample(rng, LEARNED, lengths, True, "train").words
+    borders = words.ids == language.vocabulary.border()
+    counts = np.zeros((size, size), dtype=int)
+    for ids, source in zip(words.ids, borders.argmax(axis=1).tolist(), strict=True):
+        np.add.at(counts, (ids[:source], ids[source + 1 : 2 * source + 1]), 1)
+    none = counts.sum(axis=1, keepdims=True) == 0
+    return np.where(none, counts.sum(axis=0), counts).argmax(axis=1)
 
 
 def _shifted(sample: _Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
@@ -256,7 +289,7 @@ def _side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     """One row per group: the model beside its controls."""
     wide = table[table["model"] == "trained"].set_index("group")
     wide = wide[["pairs", "exact", "low", "high", "alone", "forced", "running"]]
-    for name in CONTROLS:
+    for name in dict.fromkeys(table["model"][table["model"] != "trained"]):
         control = table[table["model"] == name].set_index("group")
         wide = wide.join(control["running"].rename(f"running, {name}"))
     by = str(table["by"].iloc[0])
@@ -273,13 +306,28 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     if table["by"].iloc[0] == "place":
         reached = trained.loc[trained["count"] >= trained["count"].max() / 2, "group"].max()
         parts, kind = {f"up to place {reached}": rows["group"] == reached}, "place"
+    tags = (rows["model"] == COMMONEST).any()
+    what, beside = "targets", BESIDE
+    if tags:
+        what, beside = "rows of tags", BESIDE | {"each symbol's commonest tag": COMMONEST}
     claims = []
     for where, at in parts.items():
         if at.any():
             last = trained.loc[at[trained.index]].iloc[-1]
-            finding = f"{{}} of the targets are right {where}"
-            claims.append(pooled(finding, rows[at], "different pairs", BESIDE, kind))
-    if last["share"] < 1:
+            finding = f"{{}} of the {what} are right {where}"
+            claims.append(pooled(finding, rows[at], "different pairs", beside, kind))
+    if tags:
+        by_model = rows[rows["group"] == last["group"]].set_index("model")["running"]
+        tags_right = Claim(
+            f"At {kind} {last['group']}, {{}} of the single tags are right",
+            *measured(last, "running", "running_low", "running_high", "count"),
+            "pairs",
+            "bootstrap over pairs",
+            {says: by_model[name] for says, name in beside.items() if name in by_model},
+            ".1%",
+        )
+        claims.append(tags_right)
+    elif last["share"] < 1:
         lost = Claim(
             f"At {kind} {last['group']}, going on from its own tokens instead of the true ones "
             "costs {} of the tokens",
@@ -303,7 +351,10 @@ def _chart(table: pd.DataFrame) -> ChartType:
     }
     title = "symbols of the source" if by == "length" else "place in the target"
     x = alt.X("group:Q", title=title).axis(tickMinStep=1, format="d")
-    color = colours("model", ["trained", *CONTROLS], [TRAINED, UNTRAINED, SEVERAL[1]])
+    models = list(dict.fromkeys(table["model"]))
+    if COMMONEST in models:
+        names = {"exact": names["exact"], "running": "tags right"}
+    color = colours("model", models, [TRAINED, UNTRAINED, *SEVERAL[1:]][: len(models)])
     drawn = {}
     for name, shown in names.items():
         ends = INTERVALS.get(name)
