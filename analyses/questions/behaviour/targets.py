@@ -303,8 +303,8 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
     trained = rows[rows["model"] == "trained"]
     inside, kind = rows["in_window"] >= 0.5, "source length"
     parts = {"in the training window": inside, "beyond the training window": ~inside}
+    reached = trained.loc[trained["count"] >= trained["count"].max() / 2, "group"].max()
     if table["by"].iloc[0] == "place":
-        reached = trained.loc[trained["count"] >= trained["count"].max() / 2, "group"].max()
         parts, kind = {f"up to place {reached}": rows["group"] == reached}, "place"
     tags = (rows["model"] == COMMONEST).any()
     what, beside = "targets", BESIDE
@@ -317,13 +317,13 @@ def _claims(table: pd.DataFrame) -> list[Claim]:
             finding = f"{{}} of the {what} are right {where}"
             claims.append(pooled(finding, rows[at], "different pairs", beside, kind))
     if tags:
-        by_model = rows[rows["group"] == last["group"]].set_index("model")["running"]
+        here = rows[rows["group"] == reached].set_index("model")
         tags_right = Claim(
-            f"At {kind} {last['group']}, {{}} of the single tags are right",
-            *measured(last, "running", "running_low", "running_high", "count"),
+            f"At {kind} {reached}, {{}} of the single tags are right",
+            *measured(here.loc["trained"], "running", "running_low", "running_high", "count"),
             "pairs",
             "bootstrap over pairs",
-            {says: by_model[name] for says, name in beside.items() if name in by_model},
+            {says: here.at[name, "running"] for says, name in beside.items() if name in here.index},
             ".1%",
         )
         claims.append(tags_right)
