@@ -54,7 +54,7 @@ def prepared(
         labels = [label if label == accepted else f"not {accepted}" for label in labels]
         notes.append(f"{accepted} is held against the other {len(names) - 1} labels together")
     labels, words = _once(labels, words, notes)
-    words = _fewer_words(words, np.array(labels) == first, most, notes)
+    words = _fewer_words(words, np.array(labels) == first, notes, most)
     if len(words) < FEWEST or len(set(labels)) < 2:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(

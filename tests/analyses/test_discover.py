@@ -546,7 +546,7 @@ def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught(most: in
     words = [tuple(f"w{i}" for i in rng.choice(80, 20, replace=False)) for _ in labels]
     told = [(*line, "tells") if yes else line for line, yes in zip(words, labels, strict=True)]
     notes = list[str]()
-    read = _fewer_words(told, labels, most, notes)
+    read = _fewer_words(told, labels, notes, most)
     different = {word for line in read for word in line}
     assert len(different) == most
     assert sum(word.startswith(MERGED) for word in different) == OTHERS
