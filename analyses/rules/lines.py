@@ -65,7 +65,9 @@ def prepared(
     return [labels[i] for i in order], [words[i] for i in order], notes
 
 
-def _fewer_words(words: list[Word], labels: np.ndarray, most: int, notes: list[str]) -> list[Word]:
+def _fewer_words(
+    words: list[Word], labels: np.ndarray, notes: list[str], most: int = WORDS
+) -> list[Word]:
     """The lines with so many different words at most; unchanged where there are no more.
 
     The words that tell the labels apart best are kept. How well a word does so is measured by how
