@@ -81,6 +81,23 @@ def upload(name: str, content: bytes) -> AppTest:
     return page
 
 
+@pytest.mark.usefixtures("folder")
+def test_the_reader_says_which_columns_are_which(started: Learners) -> None:
+    """Of columns that nothing names, and of letters written together in few lines."""
+    rows = [",".join(["id", "who", "Verdict", "Utterance"])]
+    rows += [f"{n},me,{group},{''.join(word)}" for n, (group, word) in enumerate(printed_lines())]
+    page = upload("lines.csv", "\n".join(rows).encode())
+    assert "has 4 columns" in page.error[0].value
+    page.text_input[0].set_value("verdict").run()
+    assert "has 4 columns" in page.error[0].value  # one alone is no choice
+    page.text_input[1].set_value("utterance")
+    page.toggle[0].set_value(True).run()
+    assert not page.error
+    assert page.dataframe[0].value["line"][0] == " ".join("".join(printed_lines()[0][1]))
+    press(page, "Discover the rule")
+    assert len(started) == 1
+
+
 def learn(name: str, content: bytes) -> AppTest:
     page = upload(name, content)
     assert not page.error

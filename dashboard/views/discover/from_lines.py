@@ -104,13 +104,15 @@ def _new_corpus() -> None:
     st.markdown(says("discover: upload", most=f"{MOST_LINES:,}", size=MOST_BYTES // 2**20))
     upload = st.file_uploader("Lines", ENDINGS, max_upload_size=MOST_BYTES // 2**20)
     printed = st.button("Take the 26 printed lines of the lecture")
+    columns, letters = list[str](), False
     if printed:
         content, file = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed.tsv"
     elif upload is not None:
         content, file = upload.getvalue(), upload.name
+        columns, letters = _reading()
     else:
         return
-    labels, words, notes = lines_of(content, file)
+    labels, words, notes = lines_of(content, file, None, columns, letters)
     for remark in notes:
         st.info(text(remark))
     counts = pd.Series(labels).value_counts()
@@ -123,9 +125,22 @@ def _new_corpus() -> None:
     )
     st.caption(says("discover: label"))
     if printed or st.button("Discover the rule", type="primary"):
-        labels, words, notes = lines_of(content, file, accepted)
+        labels, words, notes = lines_of(content, file, accepted, columns, letters)
         st.session_state["begun"] = learn(safe_name(Path(file).stem), labels, words, notes)
         st.rerun()
+
+
+def _reading() -> tuple[list[str], bool]:
+    """The columns that the reader names, those of labels and of texts; and whether letters are
+    symbols."""
+    with st.expander("The columns are others, or letters are symbols"):
+        left, right = st.columns(2)
+        names = [
+            left.text_input("Column of labels", placeholder="its name, or its number"),
+            right.text_input("Column of texts", placeholder="its name, or its number"),
+        ]
+        letters = st.toggle("Each letter of a text is a symbol")
+    return names if all(names) else [], letters
 
 
 # -- while it learns ----------------------------------------------------------------------------

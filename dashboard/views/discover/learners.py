@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from dashboard import processes
 from dashboard.selection import runs_folder
 from models.errors import UserError
 from models.languages import Word
+from models.languages.files.lines import plain_lines
 from models.runs.files import as_json, make_folder
 
 LOG = ".lab-log"
@@ -53,18 +54,25 @@ def learn_again(folder: Path, record: Mapping[str, Any], answers: Mapping[Word, 
 
 
 def lines_of(
-    content: bytes, file: str, accepted: str | None = None
+    content: bytes,
+    file: str,
+    accepted: str | None = None,
+    columns: Sequence[str] = (),
+    letters: bool = False,
 ) -> tuple[list[str], list[Word], list[str]]:
     """``prepared`` on lines that are no file yet. Nothing of it is kept.
 
     Args:
         file: the name of the lines in an error.
+        columns: those of labels and texts, if the reader names them.
+        letters: cut texts into letters.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         path.write_bytes(content)
         try:
-            return prepared(path, accepted)
+            with plain_lines(path, ("label", "text"), columns, letters) as lines:
+                return prepared(lines, accepted)
         except UserError as error:
             raise UserError(str(error).replace(str(path), file)) from None
 
