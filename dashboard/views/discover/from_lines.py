@@ -133,7 +133,7 @@ def _new_corpus() -> None:
 def _reading() -> tuple[list[str], bool]:
     """The columns that the reader names, those of labels and of texts; and whether letters are
     symbols."""
-    with st.expander("The columns are others, or letters are symbols"):
+    with st.expander("Choose the columns, or cut texts into letters"):
         left, right = st.columns(2)
         names = [
             left.text_input("Column of labels", placeholder="its name, or its number"),

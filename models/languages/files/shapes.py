@@ -404,7 +404,7 @@ def _with_columns(table: _Table, where: str) -> _Table:
         place = "on each line" if table.shape == JSON else "in its first line"
         raise UserError(
             f"{where} has {count} columns{listing}: name two of them label and "
-            f"words {place}, or choose them with --label and --text"
+            f"words {place}, or choose the columns of labels and texts (--label, --text)"
         )
     return replace(table, label=label, words=words)
 
