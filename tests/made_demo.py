@@ -17,10 +17,16 @@ from analyses.jobs.trained import trained
 from analyses.options.inside import Interventions
 from analyses.options.training import Emergence
 from analyses.options.words import Leaderboard
-from analyses.questions.trials import exchanging, prefixes, states
+from analyses.questions.parts import circuits, heads
+from analyses.questions.rule import discovery
+from interp.automata import induction
+from interp.automata.passive import merging
+from interp.circuits import effects
+from interp.probing import probes
 from models.config import TrainConfig
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe_or_plain
+from tests.few import fewer
 
 ASKED = {
     "an": ("accuracy",),
@@ -34,27 +40,38 @@ FEW = {
     "leaderboard": Leaderboard(2, 6, ("uniform",), samples=16, draws=2),
 }
 """The longer questions, of few words."""
-FEWER = (
-    (prefixes, "WORDS", 40),
-    (prefixes, "MOST", 120),
-    *((module, "CHOOSE", 8) for module in (exchanging, states)),
-    *((module, "SCORE", 16) for module in (exchanging, states)),
+SHORTER = (
+    (circuits, "LONGEST", 8),
+    (circuits, "RANDOM_DRAWS", 4),
+    (circuits, "RANDOM_RANKINGS", 1),
+    (effects, "MOST_STEPS", 20),
+    (merging, "ORDERS", 2),
+    (merging, "TRIED", 1),
+    (induction, "LIKE_MERGES", 3000),
+    (induction, "ROUNDS", 1),
+    (probes, "MOST_OF_MLP", 200),
 )
-"""Sizes that no option sets: most of the time went into more of the same."""
+"""Sizes that no option sets, and that no page tells of: most of the time went into more of the
+same."""
+BESIDE = ((discovery, "MOST_LINES", 1000), (heads, "METHODS", ("mean",)))
+"""More of these, for the networks of other languages and for the longer questions."""
 
 
 def configured(language: str, kind: str) -> TrainConfig:
-    """The training of a language. One that counts is exact after 100 steps: 300 will do."""
-    config = recipe_or_plain(language, kind)
-    return replace(config, steps=300) if config.recipe == "counting" else config
+    """The training of a language. One that counts two symbols is exact after 100 steps: 150 will
+    do, and 300 for three."""
+    config, steps = recipe_or_plain(language, kind), {"anbn": 150}.get(language, 300)
+    return replace(config, steps=steps) if config.recipe == "counting" else config
 
 
 def make(out: Path, *languages: str) -> None:
     """Leaves the finished demo of the Dutch lines in a folder, and other networks beside it."""
-    assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
-    with ExitStack() as stack:  # what comes now needs no pictures of its own: pages draw theirs
-        for module, name, value in FEWER:
-            stack.enter_context(patch.object(module, name, value))
+    with ExitStack() as stack:
+        stack.enter_context(fewer(*SHORTER))
+        stack.enter_context(patch.dict(probes.MOST, {"count": 1000, "category": 300}))
+        assert main(["demo", "dieren", "--recipe", "counting", "--out", str(out)]) == 0
+        # What comes now needs no pictures of its own: pages draw theirs.
+        stack.enter_context(fewer(*BESIDE))
         stack.enter_context(patch("analyses.rendering.render", lambda figure, suffix: b""))
         for language in languages:
             config = configured(language, "counting")

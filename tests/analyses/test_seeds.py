@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from conftest import TINY, made_once, tiny_config
 from drawn import read_json
+from few import fewer
 from parts import part
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
@@ -79,7 +80,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     save(run.path, name, question(name).asks, found, None)
                     change(run, name, arguments=arguments_of(question(name).options()))
 
-    return made_once(tmp_path_factory, "swept", make, copy=True)
+    with fewer():
+        return made_once(tmp_path_factory, "swept", make, copy=True)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ SCRIPT = 'from dashboard.pages import pages\npages()["syntax"].draw()'
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "question", of_few)
+    monkeypatch.setattr("interp.probing.structural.STEPS", 10)
 
 
 @pytest.fixture(scope="module")
