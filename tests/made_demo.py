@@ -58,10 +58,9 @@ BESIDE = ((discovery, "MOST_LINES", 1000), (heads, "METHODS", ("mean",)))
 
 
 def configured(language: str, kind: str) -> TrainConfig:
-    """The training of a language. One that counts two symbols is exact after 100 steps: 150 will
-    do, and 300 for three."""
-    config, steps = recipe_or_plain(language, kind), {"anbn": 150}.get(language, 300)
-    return replace(config, steps=steps) if config.recipe == "counting" else config
+    """The training of a language. One that counts is exact after 100 steps: 300 will do."""
+    config = recipe_or_plain(language, kind)
+    return replace(config, steps=300) if config.recipe == "counting" else config
 
 
 def make(out: Path, *languages: str) -> None:

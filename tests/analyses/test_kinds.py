@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 import torch
 from conftest import tiny_config
+from few import fewer
 
 from analyses.answers import answer, fresh_answer
 from analyses.claims import Grade
@@ -132,7 +133,8 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
         with pytest.raises(UserError, match=rf"^[^\n]* has {reason}[^\n]*$"):
             answer(run, name, options)
         return
-    result = fresh_answer(run, module.QUESTION, options)
+    with fewer():
+        result = fresh_answer(run, module.QUESTION, options)
     assert len(result.table)
     assert result.sentence
     assert module.QUESTION.chart(result).to_dict()["$schema"]

@@ -24,6 +24,7 @@ from altair.typing import ChartType
 from compared import plainly
 from conftest import made_once, tiny_config, without_pictures
 from drawn import read_json
+from few import fewer
 from parts import part
 from PIL import Image
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
@@ -81,7 +82,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         options = {name: options for name, (_, options) in TASKS.items()}
         options["leaderboard"] = of_run.Options(words=4, samples=64, draws=2)
         options["probing"] = Probing(words=40)
-        with without_pictures():
+        with without_pictures(), fewer():
             for name, own in options.items():
                 if refused(run, name) is None:
                     answer(run, name, own)
