@@ -90,7 +90,7 @@ SHORT = {
         "--workers",
         "1",
     ],
-    "rule lines.tsv": ["--no-rivals", "--networks", "1"],
+    "rule lines.tsv": ["--no-rivals", "--networks", "1", "--queries", "2000"],
     "analyse runs/nested-s1 syntax": ["--words", "30"],
     "analyse runs/nested-s1 depths": ["--count", "4", "--deepest", "1"],
     "analyse runs/nested-s1 sentences": ["--words", "40"],
