@@ -15,7 +15,8 @@ from analyses.studies.listing import runs_of
 from analyses.studies.planned import compared
 from analyses.studies.seeds import comparable, means, siblings, two_kinds
 from models.runs.files import is_locked
-from models.runs.run import CORPUS, METRICS, RUN_FILE, TOKENS, Run, find_runs
+from models.runs.folders import RUN_FILE, find_runs
+from models.runs.run import CORPUS, METRICS, TOKENS, Run
 
 
 def listed(folder: Path) -> pd.DataFrame:

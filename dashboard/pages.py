@@ -52,7 +52,8 @@ from dashboard.views.look_inside import (
 )
 from dashboard.views.start import glossary, story, tour
 from models.languages import Word
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from dashboard.markup import code, text
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Word
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 P = ParamSpec("P")
 

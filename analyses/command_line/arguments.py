@@ -48,7 +48,8 @@ from models.languages.own_grammar import MOST_LETTERS
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
-from models.plain_files import one_form, read_text
+from models.plain_files import one_form, plain_size, read_text
+from models.runs.folders import run_folder
 from models.training.recipes import recipe
 
 
@@ -82,9 +83,14 @@ def read(command: str, args: Sequence[str]) -> Any:
     for option in ("--regex", "--grammar"):  # below, an empty one is as good as none
         if _given(args, option) == "":
             raise UserError(f"{option} is empty: write one in quotes after it, or leave it out")
-    if command in special:
-        return special[command](args)
-    return parse(TAKES[command], args, command)
+    takes = special.get(command)
+    options = takes(args) if takes else parse(TAKES[command], args, command)
+    # A mistyped path is told before seconds are spent on imports.
+    if isinstance(options, Analyse | Evaluate | Predict | Generate | Resume):
+        run_folder(options.run)
+    if isinstance(options, Discover):
+        plain_size(options.lines, "give a file of lines, label, tab, words")
+    return options
 
 
 TAKES: dict[str, type[Any]] = {

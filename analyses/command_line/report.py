@@ -14,7 +14,8 @@ from analyses.studies.findings.tables import is_table, keep
 from models.errors import UserError, lab
 from models.foreign.export import network_files
 from models.runs.files import make_folder, write_bytes
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 
 OF_RUN = ("file", "step", "network")
 

@@ -20,7 +20,8 @@ from analyses.script import as_json, where
 from analyses.studies.listing import runs_of
 from analyses.track_record import track_record
 from models.errors import UserError, lab
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 
 
 def runs(options: Runs) -> None:

@@ -13,7 +13,8 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.plain_files import read_bytes
 from models.runs.files import locked
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 from models.training.loop import train
 from models.training.state import saved_step
 from models.training.together import train_together

@@ -55,7 +55,8 @@ from models.languages import SPLITS, LabelledCorpus
 from models.model_config import ModelConfig
 from models.plain_files import read_bytes
 from models.runs.files import locked, write_bytes, write_json
-from models.runs.run import RUN_FILE, Run, run_name
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run, run_name
 from models.training.recipes import recipe
 from models.training.trainer import choose_device
 

@@ -40,7 +40,7 @@ from models.config import Device
 from models.languages import DUTCH, RegularLanguage, language
 from models.languages.disfluencies import disfluent, fillers_of
 from models.runs.files import write_bytes
-from models.runs.run import RUN_FILE
+from models.runs.folders import RUN_FILE
 from models.training.trainer import choose_device
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")

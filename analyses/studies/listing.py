@@ -12,7 +12,8 @@ from analyses.answers import Answers
 from analyses.studies.sweeps.of_run.speed import flawless
 from models.errors import UserError
 from models.runs.files import is_locked
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 
 def runs_of(folder: Path) -> pd.DataFrame:

@@ -32,7 +32,8 @@ from analyses.jobs.workers import side_by_side
 from interp.statistics import seeds_interval, wilson
 from models.config import TrainConfig
 from models.errors import UserError
-from models.runs.run import RUN_FILE, Run, find_runs
+from models.runs.folders import RUN_FILE, find_runs
+from models.runs.run import Run
 
 ASKED_OTHERWISE = "the options differ from those of most seeds"
 RENEWED = "asked again just now"

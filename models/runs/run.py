@@ -15,7 +15,6 @@ A run can be copied from one machine and opened on another.
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import re
 import subprocess
@@ -45,6 +44,7 @@ from models.runs.checkpoints import (
     read_about,
 )
 from models.runs.files import as_json, make_folder, remove_folder, write_json
+from models.runs.folders import RUN_FILE, run_folder
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
 from models.runs.records import (
     Evaluation,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # whoever reads the files of a run alone waits for no PyTorch
     from models.base import LanguageModel
     from models.objectives.base import Objective
 
-RUN_FILE, METRICS = "run.json", "metrics.jsonl"
+METRICS = "metrics.jsonl"
 CORPUS, TOKENS, CHECKPOINTS = "corpus.tsv", "tokens.json", "checkpoints"
 PATIENCE = 5
 """Seconds that git may take."""
@@ -86,20 +86,9 @@ class Run:
             UserError: there is no run, this version of the lab cannot read it, or it has no
                 checkpoint of this step.
         """
-        if not os.path.lexists(path / RUN_FILE):
-            inside = find_runs(path)
-            if len(inside) == 1:
-                path = inside[0]
-            else:
-                around = [folder for folder in path.parents if (folder / RUN_FILE).exists()][:1]
-                runs = around or inside or find_runs(path.parent) or find_runs(Path("runs"))
-                cure = f"choose one of {', '.join(map(str, runs[:6]))}"
-                raise UserError(
-                    f"{path} is not a run: {cure if runs else 'train one with `lab train anbn`'}"
-                )
-        self.path = path
+        self.path = run_folder(path)
         self.opened = self.record
-        self.config = config_of(path / RUN_FILE, self.opened)
+        self.config = config_of(self.path / RUN_FILE, self.opened)
         self.seen_at = seen_at
         if seen_at is not None:
             self._folder(seen_at)
@@ -396,16 +385,6 @@ def _version(package: str) -> str:
     return version(package)
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """The run folders directly inside a folder, by name. One that is half written (".name") is not
-    among them, nor one whose name no table or page can show, since it is not UTF-8. One that may
-    not be entered is among them, and one whose record is a link to nothing: who opens it is told
-    so. Raises UserError where the folder itself may not be read."""
-    names = sorted(n for n in folders_in(folder) if not n.startswith(".") and _is_text(n))
-    paths = (folder / name for name in names)
-    return [p for p in paths if os.path.lexists(p / RUN_FILE) or not os.access(p, os.X_OK)]
-
-
 def _exists(path: Path) -> UserError:
     """The error for a new run whose folder is there. What is no run in training is not resumed."""
     try:
@@ -416,11 +395,6 @@ def _exists(path: Path) -> UserError:
     return UserError(
         f"{path} exists already: {resume}choose another folder with --out, or remove this one"
     )
-
-
-def _is_text(name: str) -> bool:
-    """Can it be written in UTF-8? A name of other bytes has surrogates for them (PEP 383)."""
-    return name == name.encode(errors="ignore").decode()
 
 
 def run_name(config: TrainConfig) -> str:

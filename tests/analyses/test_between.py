@@ -26,7 +26,8 @@ from interp.statistics import seeds_interval, weighted_sum
 from models.base import build
 from models.errors import UserError
 from models.languages import language
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 from models.training.loop import train
 
 

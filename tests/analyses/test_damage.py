@@ -22,7 +22,8 @@ from analyses.studies.listing import runs_of
 from analyses.studies.seeds import _settings, chosen, siblings
 from models.errors import UserError
 from models.runs.checkpoints import CONFIG, WEIGHTS, folder_name
-from models.runs.run import CORPUS, METRICS, RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import CORPUS, METRICS, Run
 from models.training.loop import train
 from models.training.state import STATE, saved_step
 

@@ -29,7 +29,8 @@ from analyses.studies.report import report
 from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 SMALL = ("--seeds", "2", "--words", "2", "--steps", "3", "--workers", "1")
 NONE = credit({}, {})

@@ -26,7 +26,8 @@ from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval
 from models.choices import Counting
 from models.languages import language
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 BY = ["variant"]
 BANDS = Measure(measure="exact", bands=[1, 2, 4, 10])

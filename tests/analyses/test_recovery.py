@@ -33,7 +33,7 @@ from interp.automata.rules import Families, Rule
 from models.errors import UserError
 from models.languages import language
 from models.runs.files import write_bytes
-from models.runs.run import RUN_FILE
+from models.runs.folders import RUN_FILE
 
 FAMILIES = (
     *("contains", "side by side", "starts", "ends", "same ends", "at least", "at most"),

@@ -41,7 +41,8 @@ from interp.statistics import nested_bootstrap
 from models.base import build
 from models.errors import UserError
 from models.languages import language
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 from models.training.evaluation import evaluate
 from models.training.loop import train
 from models.training.state import saved_step

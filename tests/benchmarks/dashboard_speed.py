@@ -28,7 +28,8 @@ from dashboard.background import JOBS
 from models.config import TrainConfig
 from models.model_config import ModelConfig
 from models.runs.files import write_json
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 from models.training.loop import train
 from tests.benchmarks.measure import Result, Side
 from tests.drawn import read_json

@@ -26,7 +26,8 @@ from models.families import FAMILIES
 from models.languages import FormalLanguage, RegularLanguage, language
 from models.objectives import OBJECTIVES, objective
 from models.runs.files import locked
-from models.runs.run import RUN_FILE, Run, find_runs
+from models.runs.folders import RUN_FILE, find_runs
+from models.runs.run import Run
 
 PAGE = 'from dashboard.pages import pages\npages()["{page}"].draw()'
 

@@ -53,8 +53,11 @@ def test_nothing_heavy_is_loaded() -> None:
         "train --help",
         "train anbn --help",
         "train anbn --stepz 3",
+        "analyse runs/no-run accuracy",
+        "predict runs/no-run a",
+        "rule no-file.tsv",
     )
-    assert len(found) == 10
+    assert len(found) == 13
     assert all(said and not loaded for said, loaded in found)
 
 

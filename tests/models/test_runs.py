@@ -16,7 +16,8 @@ from conftest import tiny_config
 
 from models.errors import UserError, lab
 from models.model_config import ModelConfig
-from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs, git_commit, run_name
+from models.runs.folders import RUN_FILE, find_runs
+from models.runs.run import CORPUS, METRICS, Run, git_commit, run_name
 
 
 def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from analyses.command_line.app import main
 from analyses.rules import discover
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 TINY = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_mlp": 16}
 SMALL = [f"--model.{name.replace('_', '-')}={value}" for name, value in TINY.items()]

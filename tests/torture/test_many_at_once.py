@@ -20,7 +20,8 @@ from analyses.answers import Answers
 from analyses.command_line.app import main
 from analyses.studies.listing import runs_of
 from models.languages import LANGUAGES, FormalLanguage
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 pytestmark = pytest.mark.slow
 NAMES = ("dieren", "dyck2", "shuffle2", "parity")

@@ -19,7 +19,8 @@ from models.errors import UserError
 from models.languages import Sample, language
 from models.languages.tokens import TokenisedLanguage
 from models.runs.files import locked
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 from models.training.evaluation import balanced_words, scores
 from models.training.trainer import choose_device
 

@@ -21,7 +21,8 @@ from models.errors import UserError, of_fields
 from models.languages import language
 from models.languages.tokens import tokenised
 from models.model_config import ModelConfig
-from models.runs.run import RUN_FILE, Run
+from models.runs.folders import RUN_FILE
+from models.runs.run import Run
 from models.training.recipes import recipe
 
 MOST_RUNS = 100_000

@@ -38,7 +38,7 @@ from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweep_measures import by_which_law, further
 from models.errors import lab
-from models.runs.run import RUN_FILE
+from models.runs.folders import RUN_FILE
 
 EVERY = 10.0
 """Seconds between two looks at a sweep that goes on."""

@@ -35,7 +35,8 @@ from dashboard.selection import current_run, has_model, kept_or_computed, runs_f
 from dashboard.views.question import below, related, told
 from interp.explanations.games import SCALES
 from models.languages import language
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 SAID_FIRST = 2
 """Claims that are shown first: the networks they are about, and the first of the lectures'."""

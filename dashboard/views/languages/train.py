@@ -22,7 +22,8 @@ from models.families import FAMILIES
 from models.languages import LANGUAGES, language
 from models.languages.expressions import check_name
 from models.objectives import OBJECTIVES, objective
-from models.runs.run import Run, find_runs, run_name
+from models.runs.folders import find_runs
+from models.runs.run import Run, run_name
 from models.training.recipes import ABOUT, recipes_of
 
 LOGS = ".lab-logs"

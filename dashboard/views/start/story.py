@@ -26,7 +26,8 @@ from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.errors import UserError, lab
 from models.languages import LabelledCorpus, Word, language, printed_lines
-from models.runs.run import Run, find_runs
+from models.runs.folders import find_runs
+from models.runs.run import Run
 
 STEPS = ("the lines", "the network", "the automaton", "the rule")
 DIEREN = "dieren"

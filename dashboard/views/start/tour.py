@@ -9,7 +9,7 @@ from dashboard.glossary import explained
 from dashboard.markup import text
 from dashboard.selection import is_dutch, most_telling, runs_folder
 from dashboard.tours import TOURS, Stop, Tour
-from models.runs.run import find_runs
+from models.runs.folders import find_runs
 
 
 def show() -> None:
