@@ -43,14 +43,15 @@ def languages(options: Languages) -> None:
 
 
 def _tokens(options: Languages) -> None:
-    """The merges of a language, how they cut a word, and whether they find its words."""
+    """The merges of a language or a text, how they cut a word, and whether they find its words."""
     from analyses.lectures import tokens as of_tokens
+    from models.languages.tokens.tokeniser import Text
 
-    lang = language(options.name)
-    cutter = of_tokens.tokeniser_of(lang, options.tokens)
-    word = cutter.parse(options.word) if options.word else cutter.encode(lang.example())
-    rows, table = of_tokens.merges(lang, cutter), of_tokens.judged(lang, cutter)
-    text = of_tokens.in_words(lang, cutter, table)
+    source = Text(options.text) if options.text else language(options.name)
+    cutter = of_tokens.tokeniser_of(source, options.tokens)
+    word = cutter.parse(options.word) if options.word else cutter.encode(source.example())
+    rows, table = of_tokens.merges(source, cutter), of_tokens.judged(source, cutter)
+    text = of_tokens.in_words(source, cutter, table)
     content = {"merges": as_rows(rows), "word": word, "judged": as_rows(table), "answer": text}
     if shown(options, table, content):
         return

@@ -1,4 +1,4 @@
-"""Tokenisers of a language: their cuts of its words, and whether merges find the true words."""
+"""Tokenisers of a language or a text: their cuts, and whether merges find the true words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from models.languages import FormalLanguage, Language, Transduction
 from models.languages.tokens.tokeniser import (
     BLANK,
     CHARACTERS,
+    Text,
     Tokeniser,
     is_spelled,
     learnt,
@@ -36,40 +37,51 @@ MOST_SHOWN = 64
 """The most merges that the page offers."""
 
 
-def tokeniser_of(language: Language, vocabulary: str) -> Tokeniser:
-    """The tokeniser of a language.
+def tokeniser_of(source: Language | Text, vocabulary: str) -> Tokeniser:
+    """The tokeniser of a language or of a text.
 
     Raises:
         UserError: the symbols are the tokens, or they are not cut; or so many merges are not there.
     """
-    if not isinstance(language, FormalLanguage) or isinstance(language, Transduction):
-        raise UserError(f"{language.name} has pairs, which are not cut into tokens: choose another")
+    if not isinstance(source, FormalLanguage | Text) or isinstance(source, Transduction):
+        raise UserError(f"{source.name} has pairs, which are not cut into tokens: choose another")
     if merges_of(vocabulary) is None:
         raise UserError(f"with {vocabulary} the symbols are the tokens: choose bpe:16, for example")
-    return Tokeniser.learn(language, vocabulary)
+    return Tokeniser.learn(source, vocabulary)
 
 
-def most_merges(language: Language) -> int:
-    """The number of merges that the words of a language hold, ``MOST_SHOWN`` at most."""
-    letters = set(Tokeniser.learn(language, CHARACTERS).tokens)
-    model = learnt(texts_of(language, is_spelled(language)), letters, MOST_SHOWN)
+def most_merges(source: Language | Text) -> int:
+    """The number of merges that the words of a language or a text hold, ``MOST_SHOWN`` at most."""
+    letters = set(Tokeniser.learn(source, CHARACTERS).tokens)
+    model = learnt(texts_of(source, is_spelled(source)), letters, MOST_SHOWN)
     return model.get_vocab_size() - len(letters)
 
 
-def merges(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
-    """One row per merge, in their order: merge (its number), left, right, token; and for a language
-    whose symbols are words of several letters, word (whether the token is one of them)."""
-    words = {symbol + BLANK for symbol in language.vocabulary.symbols}
-    rows = [
-        {"merge": number, "left": left, "right": right, "token": left + right}
-        | ({"word": left + right in words} if tokeniser.spelled else {})
-        for number, (left, right) in enumerate(tokeniser.merges, 1)
-    ]
-    columns = ["merge", "left", "right", "token", *(["word"] if tokeniser.spelled else [])]
-    return pd.DataFrame(rows, columns=columns)
+def merges(source: Language | Text, tokeniser: Tokeniser) -> pd.DataFrame:
+    """The merges, in their order.
+
+    Returns:
+        One row per merge: merge (its number), left, right, token, count (how often left and right
+        stood side by side in the texts when they were merged); and where symbols are words of
+        several letters, word (whether the token is one of them).
+    """
+    words = {symbol + BLANK for symbol in source.vocabulary.symbols}
+    counts: list[int] = []
+
+    def counted(there: Counter[Pair]) -> Pair:
+        pair = tokeniser.merges[len(counts)]
+        counts.append(there[pair])
+        return pair
+
+    for _ in _course(texts_of(source, tokeniser.spelled), counted, len(tokeniser.merges)):
+        pass
+    table = pd.DataFrame(tokeniser.merges, columns=["left", "right"])
+    table = table.assign(token=table["left"] + table["right"], count=counts)
+    table.insert(0, "merge", range(1, len(table) + 1))
+    return table.assign(word=table["token"].isin(words)) if tokeniser.spelled else table
 
 
-def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
+def judged(source: Language | Text, tokeniser: Tokeniser) -> pd.DataFrame:
     """The effect of each number of merges, beside pairs that are merged at random.
 
     Blanks are not shown where a text is one row of letters. Merges may then go from word to word,
@@ -77,15 +89,15 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
 
     Returns:
         One row per kind and number of merges (0, 1, 2, 4, ... and all): kind, merges, vocabulary
-        (tokens in it, without BOS and END), tokens_a_symbol. For a language whose symbols are words
+        (tokens in it, without BOS and END), tokens_a_symbol. Where symbols are words
         of several letters also words (the share of them that are one token), whole (the share of
         the merged tokens that are words), cuts (the share of the places where a text is cut that
         are between words), between (the share of the places between words where it is cut). For
         random pairs all numbers are means over ``DRAWS`` draws.
     """
-    spelled, symbols = tokeniser.spelled, language.vocabulary.symbols
+    spelled, symbols = tokeniser.spelled, source.vocabulary.symbols
     count = len(tokeniser.merges)
-    texts = texts_of(language, spelled)
+    texts = texts_of(source, spelled)
     bare = [text.replace(BLANK, "").replace(" ", "") for text in texts]
     rng = np.random.default_rng(SEED)
     trials: list[tuple[str, list[str], Callable[[], Choice], int]] = [
@@ -196,21 +208,21 @@ def _measured(
         hits, cuts, places = hits + len(ends & between), cuts + len(ends), places + len(between)
     return {
         "tokens_a_symbol": tokens / sum(map(len, true)),
-        "words": len(words & set(merged)) / len(words),
+        "words": sum(len(word) == 1 or word in merged for word in words) / len(words),
         "whole": len(words & set(merged)) / len(merged) if merged else float("nan"),
         "cuts": hits / cuts if cuts else float("nan"),
         "between": hits / places if places else float("nan"),
     }
 
 
-def in_words(language: Language, tokeniser: Tokeniser, table: pd.DataFrame) -> str:
+def in_words(source: Language | Text, tokeniser: Tokeniser, table: pd.DataFrame) -> str:
     """The effect of the merges, in a few sentences."""
-    last = table.groupby("kind").last()
+    last = table.groupby("kind").tail(1).set_index("kind")
     first = table.groupby("kind").first()
     unit = "word" if tokeniser.spelled else "symbol"
     count = len(tokeniser.merges)
     text = (
-        f"{language.name}, {len(tokeniser.tokens)} tokens: {last['tokens_a_symbol'][PAIRS]:.2f} "
+        f"{source.name}, {len(tokeniser.tokens)} tokens: {last['tokens_a_symbol'][PAIRS]:.2f} "
         f"tokens a {unit}"
     )
     if not count:
@@ -221,9 +233,12 @@ def in_words(language: Language, tokeniser: Tokeniser, table: pd.DataFrame) -> s
     )
     if not tokeniser.spelled:
         return text
+    text += f" {last['words'][PAIRS]:.0%} of the words are one token ({last['words'][RANDOM]:.0%})."
+    # One word has no places between words, and one token has no cuts.
+    if last.loc[[WITHOUT, RANDOM_WITHOUT], ["cuts", "between"]].isna().any(axis=None):
+        return text
     return (
-        f"{text} {last['words'][PAIRS]:.0%} of the words are one token "
-        f"({last['words'][RANDOM]:.0%}). Where blanks are not shown, {last['cuts'][WITHOUT]:.0%} "
+        f"{text} Where blanks are not shown, {last['cuts'][WITHOUT]:.0%} "
         f"of the cuts are between words ({last['cuts'][RANDOM_WITHOUT]:.0%}; without merges "
         f"{first['cuts'][WITHOUT]:.0%}), and {last['between'][WITHOUT]:.0%} of the places between "
         f"words are cut ({last['between'][RANDOM_WITHOUT]:.0%})."

@@ -44,20 +44,26 @@ class Languages(Shows):
         grammar: the productions of a language of your own, or a file of them, or one of JFLAP.
         tokens: how its words are cut into tokens: characters, or bpe:16 for letters and 16 merges.
             Do byte pairs find its words? The --word may be misspelled.
+        text: learn the merges of --tokens on this text instead, which is cut, too.
     """
 
     name: tyro.conf.Positional[str] = ""
     word: str = ""
     grammar: str = ""
     tokens: str = ""
+    text: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.word and not (self.name or self.grammar):
+        if self.text and (self.name or self.grammar):
+            raise UserError("--text stands in the place of a language: leave one of them out")
+        if self.text and not self.tokens:
+            raise UserError("--text is cut into tokens: add --tokens bpe:8 for 8 merges")
+        if self.word and not (self.name or self.grammar or self.text):
             raise UserError("--word is of one language: write `lab languages NAME --word WORD`")
-        if self.tokens:
+        if self.tokens and not self.text:
             if not self.name or self.grammar:
-                raise UserError("--tokens is of a language of the lab: write its name first")
+                raise UserError("--tokens is of a language: write its name first, or give a --text")
             check_languages([self.name])
             merges_of(self.tokens)
 

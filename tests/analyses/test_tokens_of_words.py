@@ -13,6 +13,7 @@ from analyses.lectures import tokens as of_tokens
 from analyses.questions.inside.probing import targets
 from models.languages import language
 from models.languages.tokens import Tokeniser, tokenised
+from models.languages.tokens.tokeniser import Text
 
 
 def course(texts: list[str], pairs: list[tuple[str, str]]) -> list[list[list[list[str]]]]:
@@ -76,6 +77,42 @@ def test_byte_pairs_beside_random_ones() -> None:
     assert math.isnan(table.loc[of_tokens.PAIRS]["whole"][0])
 
 
+PIPER = "Peter Piper picked a peck of pickled peppers"
+
+
+def test_counts_of_merged_pairs_by_hand() -> None:
+    """After pe, ck, d_ and ed_ the pair p e is gone, and i ck stands in picked and pickled."""
+    text = Text(PIPER)
+    table = of_tokens.merges(text, Tokeniser.learn(text, "bpe:8"))
+    assert table["merge"].tolist() == [*range(1, 9)]
+    assert table["token"].tolist() == "pe ck d_ ed_ ick pick r_ Pe".split()
+    assert table["count"].tolist() == [4, 3, 2, 2, 2, 2, 2, 1]
+    assert not table["word"].any()
+    runs = of_tokens.merges(Text("aaab aa"), Tokeniser.learn(Text("aaab aa"), "bpe:1"))
+    assert runs[["left", "right", "count"]].to_numpy().tolist() == [["a", "a", 3]]
+
+
+def test_a_text_whose_words_are_all_one_token() -> None:
+    text = Text(PIPER)
+    assert (most := of_tokens.most_merges(text)) == 27
+    cutter = of_tokens.tokeniser_of(text, f"bpe:{most}")
+    table = of_tokens.judged(text, cutter)
+    shares = table.set_index(["kind", "merges"])["words"]
+    assert shares[of_tokens.PAIRS, most] == 1
+    assert shares[of_tokens.WITHOUT, 0] == 1 / 8  # of its eight words "a" is one letter
+    said = of_tokens.in_words(text, cutter, table)
+    assert said.startswith("your text, 42 tokens: 1.00 tokens a word after 27 merges; 5.62 without")
+    assert "100% of the words are one token" in said
+
+
+@pytest.mark.parametrize(("line", "random"), [("a", 100), ("aaaa", 80), ("aa aa", 100)])
+def test_a_text_without_places_to_cut_is_told_without_them(line: str, random: int) -> None:
+    text = Text(line)
+    cutter = of_tokens.tokeniser_of(text, f"bpe:{of_tokens.most_merges(text)}")
+    said = of_tokens.in_words(text, cutter, of_tokens.judged(text, cutter))
+    assert said.endswith(f"100% of the words are one token ({random}%).")
+
+
 def test_random_pairs_depend_on_the_draw_alone() -> None:
     texts = ["abcabd", "dcba"]
     one, same, other = (
@@ -105,9 +142,25 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "5 tokens: leeuw_ l e uw _" in capsys.readouterr().out
 
 
+def test_the_command_on_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["languages", "--text", PIPER, "--tokens", "bpe:8"]
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["word"][:8] == ["Pe", "t", "e", "r_", "P", "i", "pe", "r_"]
+    assert [row["count"] for row in found["merges"]] == [4, 3, 2, 2, 2, 2, 2, 1]
+    assert main([*asked, "--word", "pick a pepper"]) == 0
+    assert "8 tokens: pick _ a _ pe p pe r_" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
+        (["--text", "aap"], "add --tokens bpe:8"),
+        (["anbn", "--text", "aap", "--tokens", "bpe:1"], "leave one of them out"),
+        (["--text", "aap", "--tokens", "words"], "choose bpe:16"),
+        (["--text", "aap", "--tokens", "bpe:1", "--word", "noot"], "unknown letter 'n'"),
+        (["--text", " ", "--tokens", "bpe:1"], "no letters"),
+        (["--tokens", "bpe:1"], "write its name first, or give a --text"),
         (["copy", "--tokens", "bpe:16"], "copy has pairs"),
         (["anbn", "--tokens", "words"], "choose bpe:16"),
         (["anbn", "--tokens", "bpe:x"], "choose words, characters"),

@@ -42,6 +42,23 @@ def test_a_typed_word_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "`l` `e` `e` `u` `w` `_`" in " ".join(said(page).split())
 
 
+def test_merges_of_a_text_of_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lectures' line is there; another line is cut itself until a word is typed."""
+    page = opened(tmp_path, monkeypatch, tokens_language="a text of mine")
+    page.slider[0].set_value(8).run()
+    assert "`Pe` `t` `e` `r_` `P` `i` `pe` `r_` `pick` `ed_`" in " ".join(said(page).split())
+    table = page.dataframe[0].value
+    assert table["count"].tolist() == [4, 3, 2, 2, 2, 2, 2, 1]
+    assert any("lab languages --text 'Peter" in each.value for each in page.caption)
+    page.text_input(key="tokens_text").set_value("aap aapje").run()
+    assert not page.error
+    assert "`aap_` `aap" in " ".join(said(page).split())
+    page.text_input(key="tokens_word_a-text-of-mine").set_value("jaap").run()
+    assert "`j` `aap_`" in " ".join(said(page).split())
+    page.text_input(key="tokens_text").set_value(" ").run()
+    assert ["the text has no letters" in each.value for each in page.error] == [True]
+
+
 def test_an_unknown_letter_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(tmp_path, monkeypatch, tokens_language="anbn", tokens_word_anbn="aab7")
     assert [plainly(each.value) for each in page.error] == ["unknown letter '7': use only a b"]

@@ -21,7 +21,7 @@ from models.languages import END, Word, language
 from models.languages.language import Language
 from models.languages.regular import RegularLanguage
 from models.languages.tokens import TokenisedLanguage, Tokeniser, tokenised
-from models.languages.tokens.tokeniser import BLANK, learnt, merges_of, texts_of
+from models.languages.tokens.tokeniser import BLANK, Text, learnt, merges_of, texts_of
 from models.runs.run import TOKENS, Run, run_name
 from models.training.loop import train
 
@@ -72,6 +72,42 @@ def test_peter_piper(merges: int) -> None:
     parts = merged(Counter(map(tuple, text.split())), found.merges)
     assert Counter(found.cut(word) for word in text.split()) == parts
     assert found.merges[0] == ("p", "e")
+
+
+def test_a_text_of_the_reader() -> None:
+    """By hand: pe stands in Piper, peck and twice in peppers; ck in picked, peck and pickled. Six
+    pairs then stand twice. The library takes the one whose tokens come first in its table."""
+    found = Tokeniser.learn(Text(f"  {PIPER} \n"), "bpe:3")
+    assert found.merges == [("p", "e"), ("c", "k"), ("d", BLANK)]
+    assert found.encode(("picked", "Peter")) == (*"pi", "ck", "e", "d_", *"Peter_")
+    assert set(found.tokens) - {"pe", "ck", "d_"} == set(PIPER.replace(" ", BLANK))
+
+
+@given(st.text(alphabet="aab ", min_size=1, max_size=60).filter(str.strip))
+def test_merges_of_any_text(line: str) -> None:
+    """All merges that a text holds make each of its words one token, and none crosses a blank."""
+    words = line.split()
+    letters = set("".join(words)) | {BLANK}
+    most = learnt([" ".join(word + BLANK for word in words)], letters, 100)
+    found = Tokeniser.learn(Text(line), f"bpe:{most.get_vocab_size() - len(letters)}")
+    assert all(BLANK not in token[:-1] for token in found.tokens)
+    assert found.encode(words) == tuple(word + BLANK for word in words)
+    assert merged(Counter(tuple(word + BLANK) for word in words), found.merges)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (" \n", "no letters: write"),
+        ("ab " * 700, "2100 letters: give at most 2000"),
+        ("snake_case", "a word of your text holds '_'"),
+        ("<end> of it", "'<end>' is taken already"),
+        ("aap", "words of your text hold only 3 merges: choose bpe:3"),
+    ],
+)
+def test_texts_that_are_refused(line: str, fault: str) -> None:
+    with pytest.raises(UserError, match=fault):
+        Tokeniser.learn(Text(line), "bpe:9")
 
 
 @pytest.mark.parametrize("name", ["dieren", "nested", "anbn", "parity"])

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -57,9 +57,39 @@ def merges_of(vocabulary: str) -> int | None:
     return merges
 
 
-def is_spelled(language: Language) -> bool:
-    """Has the language symbols of several letters? They are words of the text then."""
-    return any(len(symbol) > 1 for symbol in language.vocabulary.symbols)
+@dataclass(frozen=True)
+class Text:
+    """A text of the reader's own. Merges are learned on it as on the words of a language.
+
+    Attributes:
+        line: the text, with blanks between its words.
+
+    Raises:
+        UserError: it is empty or too long.
+    """
+
+    line: str
+    name: ClassVar[str] = "your text"
+
+    def __post_init__(self) -> None:
+        if not self.line.split():
+            raise UserError("the text has no letters: write some words")
+        if len(self.line) > MOST_TYPED:
+            raise UserError(f"the text has {len(self.line)} letters: give at most {MOST_TYPED}")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Its words, each once."""
+        return Vocabulary(tuple(dict.fromkeys(self.example())))
+
+    def example(self) -> Word:
+        """All its words."""
+        return tuple(self.line.split())
+
+
+def is_spelled(source: Language | Text) -> bool:
+    """Has it symbols of several letters? They are words of the text then."""
+    return isinstance(source, Text) or any(len(each) > 1 for each in source.vocabulary.symbols)
 
 
 class Tokeniser:
@@ -83,8 +113,8 @@ class Tokeniser:
         self._cut = lru_cache(maxsize=2**16)(self._cut_anew)
 
     @classmethod
-    def learn(cls, language: Language, vocabulary: str) -> Tokeniser:
-        """The tokeniser of a language; the same at every call.
+    def learn(cls, source: Language | Text, vocabulary: str) -> Tokeniser:
+        """The tokeniser of a language or of a text; the same at every call.
 
         Args:
             vocabulary: "characters" or "bpe:16".
@@ -92,16 +122,19 @@ class Tokeniser:
         Raises:
             UserError: so many merges cannot be learned on its words, or a symbol holds ``BLANK``.
         """
-        merges, symbols = merges_of(vocabulary) or 0, language.vocabulary.symbols
-        spelled = is_spelled(language)
+        merges, symbols = merges_of(vocabulary) or 0, source.vocabulary.symbols
+        spelled = is_spelled(source)
         if spelled and any(BLANK in symbol for symbol in symbols):
-            raise UserError(f"a symbol of {language.name} holds {BLANK!r}, which marks the blank")
+            raise UserError(
+                f"a word of {source.name} holds {BLANK!r}, which marks the blank: write another "
+                "letter"
+            )
         letters = set("".join(symbols)) | ({BLANK} if spelled else set())
-        texts = texts_of(language, spelled) if merges else []
+        texts = texts_of(source, spelled) if merges else []
         tokeniser = cls(learnt(texts, letters, merges), spelled)
         if len(tokeniser.merges) < merges:
             raise UserError(
-                f"words of {language.name} hold only {len(tokeniser.merges)} merges: choose "
+                f"words of {source.name} hold only {len(tokeniser.merges)} merges: choose "
                 f"{BPE}:{len(tokeniser.merges)} or less"
             )
         return tokeniser
@@ -178,14 +211,16 @@ class TokenVocabulary(Vocabulary):
         return self.tokeniser.parse(text)
 
 
-def texts_of(language: Language, spelled: bool, count: int = LEARNT_ON) -> list[str]:
-    """Words of a language that are drawn to learn from, as texts."""
-    rng = np.random.default_rng(LEARNT_SEED)
-    lengths = language.lengths(LEARNT_SIZE)
-    drawn = language.sample(rng, count, lengths, label=True).words
+def texts_of(source: Language | Text, spelled: bool, count: int = LEARNT_ON) -> list[str]:
+    """The texts to learn from: words that are drawn of a language, or the reader's own text."""
+    if isinstance(source, Text):
+        words = [source.example()]
+    else:
+        rng = np.random.default_rng(LEARNT_SEED)
+        lengths = source.lengths(LEARNT_SIZE)
+        words = source.vocabulary.decoded(source.sample(rng, count, lengths, label=True).words)
     return [
-        " ".join(symbol + BLANK for symbol in word) if spelled else "".join(word)
-        for word in language.vocabulary.decoded(drawn)
+        " ".join(symbol + BLANK for symbol in word) if spelled else "".join(word) for word in words
     ]
 
 
