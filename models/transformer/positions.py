@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -38,12 +38,16 @@ def _frequencies(
 
 
 def sinusoidal(
-    position: Int[Tensor, "*any"],
+    position: Real[Tensor, "*any"],
     width: int,
     base: float = BASE,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*any width"]:
-    """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
+    """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5).
+
+    Args:
+        position: whole positions, or fractions of them.
+    """
     angles = position[..., None].double() * _frequencies(width, base, position.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)
 
