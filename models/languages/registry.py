@@ -213,6 +213,7 @@ LANGUAGES: dict[str, Callable[[], FormalLanguage]] = {
     "dyck2-unbounded": lambda: _brackets("dyck2-unbounded", 2),
     "linear": _grammar("linear", phrases.linear, phrases.IN_A_ROW),
     "nested": _grammar("nested", phrases.nested, phrases.INSIDE),
+    "nested-adjectives": _grammar("nested-adjectives", phrases.inflected, phrases.INFLECTED),
     "ww": lambda: CopyLanguage("ww", "ab"),
     "anbmcndm": lambda: CrossedLanguage("anbmcndm"),
     "powers": lambda: PowersLanguage("powers"),

@@ -513,7 +513,9 @@ def test_registry() -> None:
     kinds = {name: language(name).chomsky for name in LANGUAGES}
     for kind, names in {
         "finite": "anbn5",
-        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded nested reverse",
+        "context-free": (
+            "anbn anbm wwr dyck1-unbounded dyck2-unbounded nested nested-adjectives reverse"
+        ),
         "mildly context-sensitive": (
             "anbncn anbncndn ww anbmcndm copy sort double depths postfix parse parity-steps"
         ),

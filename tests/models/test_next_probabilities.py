@@ -91,7 +91,7 @@ def test_it_is_the_sum_over_all_members_of_the_window(name: str, spread: Spread)
         assert np.abs(found[row, : len(word) + 1] - of_word).max() < 1e-9, word
 
 
-@pytest.mark.parametrize("name", ["nested", "linear"])
+@pytest.mark.parametrize("name", ["nested", "linear", "nested-adjectives"])
 def test_words_are_drawn_as_it_says(name: str) -> None:
     """Too many words to list: what is drawn after some prefixes is counted."""
     known = formal(name)

@@ -1,8 +1,10 @@
-"""Two small Dutch grammars on one vocabulary: phrases in a row, and phrases inside others.
+"""Small Dutch grammars: phrases in a row and phrases inside others, on one vocabulary; a third has
+adjectives that agree.
 
 Dutch agrees in gender and number over any distance: a noun with its article (de hond, het paard), a
 subject with its verb (loopt, lopen), a noun with its relative pronoun (die, dat), and a pronoun
-with the noun that it refers to (hij, het, ze). Three classes of nouns tell all of it apart.
+with the noun that it refers to (hij, het, ze). Three classes of nouns tell all of it apart. After
+"een" an adjective agrees, too (een grote hond, een groot paard).
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ PLURAL = _NounClass(
 )
 CLASSES = (COMMON, NEUTER, PLURAL)
 ADJECTIVES = ("grote", "kleine")
+AFTER_EEN = ((COMMON, ADJECTIVES), (NEUTER, ("groot", "klein")))
+"""The adjectives that may follow "een" before a noun of each class."""
+EITHER = "luipaard"
+"""A noun of either gender: de luipaard, het luipaard."""
 IN_A_ROW = (
     "is a row of sentences joined by en, whose articles, verbs and pronouns agree with their nouns"
 )
@@ -50,6 +56,7 @@ INSIDE = (
     "is a sentence whose nouns may have relative clauses inside each other, and whose articles, "
     "relative pronouns and verbs agree with their nouns"
 )
+INFLECTED = INSIDE.replace("articles, ", "articles, adjectives, ")
 DEEPER = 0.3
 """The probability that a noun has a relative clause, or a sentence another one after it."""
 
@@ -60,15 +67,24 @@ def nested() -> Grammar:
     "de hond die het paard dat de katten zien volgt loopt": the dog that the horse that the cats see
     follows walks. The verbs come in the opposite order of their subjects, at any depth.
     """
-    rules: list[tuple[str, str, float]] = [
-        ("S", f"NP_{kind.name} VI_{kind.name}", 1.0) for kind in CLASSES
-    ]
-    for kind in CLASSES:
-        left, name = f"NP_{kind.name}", kind.name
-        rules += [(left, f"D_{name} N_{name}", 1 - DEEPER)]
-        rules += [(left, f"D_{name} N_{name} '{kind.relative}' R", DEEPER)]
-    rules += [("R", f"NP_{kind.name} VT_{kind.name}", 1.0) for kind in CLASSES]
-    return grammar_of([*rules, *_words()], ("en", *(kind.pronoun for kind in CLASSES)))
+    return grammar_of([*_inside(), *_words()], ("en", *(kind.pronoun for kind in CLASSES)))
+
+
+def inflected() -> Grammar:
+    """``nested``, with "een" and adjectives that agree after it.
+
+    "een groot luipaard dat loopt", "een grote luipaard die loopt": where the noun is of either
+    gender, the adjective before it alone decides which relative pronoun may come.
+    """
+    rules = [*_inside(), *_words()]
+    for kind, adjectives in AFTER_EEN:
+        name = kind.name
+        for noun in (f"'een' H_{name}", f"'een' B_{name} H_{name}"):
+            rules += _phrases(noun, kind)
+        rules += [(f"B_{name}", f"'{adjective}'", 1.0) for adjective in adjectives]
+        rules += [(f"H_{name}", f"'{noun}'", 1.0) for noun in (*kind.nouns, EITHER)]
+        rules += [(f"N_{name}", f"'{EITHER}'", 2.0)]
+    return grammar_of(rules)
 
 
 def linear() -> Grammar:
@@ -111,8 +127,22 @@ def _referents(tree: Tree) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
+def _inside() -> list[tuple[str, str, float]]:
+    """Sentences whose nouns may have relative clauses."""
+    rules = [("S", f"NP_{kind.name} VI_{kind.name}", 1.0) for kind in CLASSES]
+    for kind in CLASSES:
+        rules += _phrases(f"D_{kind.name} N_{kind.name}", kind)
+    return rules + [("R", f"NP_{kind.name} VT_{kind.name}", 1.0) for kind in CLASSES]
+
+
+def _phrases(noun: str, kind: _NounClass) -> list[tuple[str, str, float]]:
+    """Phrases of a noun with what stands before it: without and with a relative clause."""
+    left = f"NP_{kind.name}"
+    return [(left, noun, 1 - DEEPER), (left, f"{noun} '{kind.relative}' R", DEEPER)]
+
+
 def _words() -> list[tuple[str, str, float]]:
-    """The words of both grammars: nouns with and without adjectives, articles and verbs."""
+    """The words of all grammars: nouns with and without adjectives, articles and verbs."""
     rules = [("A", f"'{adjective}'", 1.0) for adjective in ADJECTIVES]
     for kind in CLASSES:
         name = kind.name
