@@ -132,8 +132,8 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_the_record_of_a_question_is_what_the_kept_table_counts() -> None:
-    """Counts of networks that nobody had seen."""
-    table = load(Path("docs"), "null-fresh").rows
+    """Counts of networks that nobody had seen, asked as it is asked now."""
+    table = load(Path("docs"), "null-fresh").rows.query("question != 'leaderboard, 40 words'")
     counts = of_truths(_summed_up(table)).query("of == 'claimed'")
     counts["claimed"] = (counts["share"] * counts["count"]).round().astype(int)
     written = counts[["question", "networks", "claimed", "count"]].to_csv(index=False)
