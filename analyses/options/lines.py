@@ -37,8 +37,8 @@ MOST_MINUTES = 10_000
 class Discover(Shows, Trains, Columns):
     """From labelled lines to the rule behind them.
 
-    For the rule behind a network of transformers, see lab rule --model DIR --help; of an automaton
-    in AT&T form, see lab rule FILE.att --help.
+    For the rule behind a network of transformers or TransformerLens, see lab rule --model DIR
+    --help; of an automaton in AT&T form, see lab rule FILE.att --help.
 
     Attributes:
         lines: a file of labelled lines: label <tab> words, CSV, JSON lines, fastText, Abbadingo,
@@ -81,7 +81,9 @@ class OfNetwork(Discovery, Shows):
 
     Attributes:
         model: a folder that save_pretrained of transformers wrote: config.json, a tokenizer, and
-            *.safetensors. No code in it is run, nothing is unpickled, nothing is fetched.
+            *.safetensors; or one with cfg.to_dict() and state_dict() of TransformerLens, as
+            config.json and model.safetensors, *.pt or *.pth. No code in it is run, nothing but
+            tensors is unpickled, nothing is fetched.
         symbols: the alphabet of the words. By default all tokens that are not special, if there are
             60 at most.
         begin: the token before every word; by default the one that the folder names.

@@ -1,6 +1,7 @@
 """A network from a folder that ``transformers`` writes: config.json, tokenizer and *.safetensors.
 
-Nothing in it is executed or unpickled, and nothing is fetched.
+Weights and configuration may be those of TransformerLens, too. Nothing in it is executed, nothing
+but tensors is unpickled, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 
 from models.base import all_finite, memory
 from models.errors import UserError, lab
+from models.foreign.lens_folder import WRITE_CONFIG, bridge_of, configuration
 from models.foreign.network import Asked, Foreign, bridged, built
 from models.foreign.tokens import alphabet, border, listed
 from models.foreign.trial import named_by, tried
@@ -55,6 +58,11 @@ OF_TOKENIZERS = ("tokenizer.json", "vocab*", "merges*", "*.model")
 """The names of files that tokenizers are read from."""
 READ = (".json", ".safetensors", ".model", ".txt", ".jinja", ".tokenizer")
 """The endings of all files that a network may be read from."""
+HUGGING_FACE, LENS = "transformers", "TransformerLens"
+SAVE = "save the network anew, with save_pretrained of transformers"
+WRITE = f"{SAVE}; for a network of TransformerLens write it with `{WRITE_CONFIG}`"
+MOST_LETTERS = 200
+"""So many letters of a library's error are told."""
 T = TypeVar("T")
 
 
@@ -67,30 +75,22 @@ def read(folder: Path, options: Asked, device: torch.device) -> Foreign:
             into memory; a symbol is no single token.
     """
     _quiet()
-    _check_files(folder)
-    from transformers import AutoConfig, GenerationConfig
-
-    safe = {"local_files_only": True, "trust_remote_code": False}
-    config = _tried(folder, "config.json", lambda: AutoConfig.from_pretrained(str(folder), **safe))
-    _check_kind(folder, config)
-    size = config.get_text_config().vocab_size
-    tokenizer = _tokenizer(folder, options.vocabulary, size)
-    setup = config
-    if (folder / "generation_config.json").exists():
-        name = "generation_config.json"
-        setup = _tried(folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
+    content = _check_files(folder)
+    path = folder / "config.json"
+    config = _tried(folder, path.name, lambda: configuration(path, content), LENS)
+    lens = config is not None
+    if lens:
+        _check_size(folder, config, config.n_layers, LENS)
+        setup, size = config, config.vocab_size
+    else:
+        config, setup = _configurations(folder, content.get("model_type"))
+        size = config.get_text_config().vocab_size
+    tokenizer = _tokenizer(folder, options.vocabulary, size, None if lens else config)
     begin = border(tokenizer, options.begin, "begin", tokenizer.bos_token_id, setup.bos_token_id)
     end = border(tokenizer, options.end, "end", tokenizer.eos_token_id, setup.eos_token_id)
     symbols, ids = alphabet(tokenizer, options.symbols, {begin[1], end[1]}, size)
-    model = _weights(folder, config).to(device)
     tokens = _probe([begin[1], end[1], *ids], device)
-    logits = _tried(folder, "the network", lambda: _causal(folder, model, tokens))
-    bridge = _tried(folder, "the network", lambda: bridged(model))
-    if _differ(bridge(tokens), logits):
-        raise UserError(
-            f"{folder} says something else through TransformerLens than through transformers: "
-            f"{type(model).__name__} is not to be trusted there, choose another kind of network"
-        )
+    bridge = (_of_lens if lens else _of_transformers)(folder, config, tokens)
     room, reads = int(bridge.cfg.n_ctx) - 1, options.reads or named_by(config)
     network = Foreign(
         *(bridge, symbols, ids, begin, end, room, options.least, reads or "softmax"),
@@ -99,17 +99,49 @@ def read(folder: Path, options: Asked, device: torch.device) -> Foreign:
     return network if reads else tried(network)
 
 
-def _tokenizer(folder: Path, vocabulary: str | None, size: int) -> Any:
+def _configurations(folder: Path, kind: object) -> tuple[Any, Any]:
+    """The configuration of ``transformers``, and the one that names the tokens around a word.
+
+    Args:
+        kind: the model_type of config.json.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig, GenerationConfig
+
+    path = folder / "config.json"
+    if not (isinstance(kind, str) and kind in CONFIG_MAPPING):
+        raise UserError(
+            f"{path} has the model_type {kind!r}, no kind of network that transformers knows "
+            f"here: {WRITE}"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
+            "code: save them with safe_serialization=True"
+        )
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    config = _tried(folder, path.name, lambda: AutoConfig.from_pretrained(str(folder), **safe))
+    _check_kind(folder, config)
+    name = "generation_config.json"
+    if not (folder / name).exists():
+        return config, config
+    return config, _tried(
+        folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe)
+    )
+
+
+def _tokenizer(folder: Path, vocabulary: str | None, size: int, config: Any) -> Any:
     """The folder's tokenizer, or one of the names given.
 
     Args:
         size: the tokens that the network knows.
+        config: the configuration of ``transformers``; None if config.json is none.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PretrainedConfig
 
     if vocabulary is not None:
         return listed(vocabulary.split(), size)
-    safe = {"local_files_only": True, "trust_remote_code": False}
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    safe["config"] = config or PretrainedConfig()
     tokenizer: Any = None
     try:
         tokenizer = _tried(
@@ -130,10 +162,9 @@ def _tokenizer(folder: Path, vocabulary: str | None, size: int) -> Any:
 # -- the folder -----------------------------------------------------------------------------------
 
 
-def _check_files(folder: Path) -> None:
-    """Raises UserError if a folder lacks what is read, or asks for what is not done."""
-    from transformers import CONFIG_MAPPING
-
+def _check_files(folder: Path) -> dict[str, Any]:
+    """The content of config.json. Raises UserError if a folder lacks what is read, or asks for what
+    is not done."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: give the folder that holds config.json")
     if (folder / "run.json").exists():
@@ -143,22 +174,16 @@ def _check_files(folder: Path) -> None:
     if (folder / "adapter_config.json").exists():
         raise UserError(f"{folder} holds an adapter, no whole network: merge it into its network")
     parts = [path.name for path in folder.glob("*.safetensors")]
+    contents: dict[str, dict[str, Any]] = {}
     for name in ("config.json", "tokenizer_config.json", INDEX):
-        path = folder / name
+        path, cure = folder / name, WRITE if name == "config.json" else SAVE
         if name == "config.json" or path.exists():
-            cure = "save the network anew, with save_pretrained of transformers"
             try:
-                content = json.loads(read_bytes(path, cure))
+                contents[name] = content = json.loads(read_bytes(path, cure))
             except (ValueError, RecursionError):
                 raise UserError(f"{path} is no JSON: {cure}") from None
             if not isinstance(content, dict):
                 raise UserError(f"{path} is no JSON object: {cure}")
-            kind = content.get("model_type")
-            if name == "config.json" and not (isinstance(kind, str) and kind in CONFIG_MAPPING):
-                raise UserError(
-                    f"{path} has the model_type {kind!r}, no kind of network that transformers "
-                    f"knows here: {cure}"
-                )
             for key, why in REFUSED.items():
                 if content.get(key) is not None:
                     raise UserError(f"{path} {why}")
@@ -170,13 +195,16 @@ def _check_files(folder: Path) -> None:
                         "back, or save the network anew, with save_pretrained of transformers"
                     )
     for path in _files(folder):
-        most = sys.maxsize if path.suffix == ".safetensors" else None
-        plain_size(path, "save the network anew, with save_pretrained of transformers", most)
-    if not parts:
-        raise UserError(
-            f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
-            "code: save them with safe_serialization=True"
-        )
+        most = sys.maxsize if path in _weights_of(folder) else None
+        plain_size(path, SAVE, most)
+    return contents["config.json"]
+
+
+def _weights_of(folder: Path) -> list[Path]:
+    """The files of weights: *.safetensors, or, if there are none, what ``torch.save`` writes."""
+    kinds = ("*.safetensors",), ("*.pt", "*.pth")
+    found = ([path for kind in each for path in folder.glob(kind)] for each in kinds)
+    return sorted(next(filter(None, found), []))
 
 
 def _digest(folder: Path) -> str:
@@ -191,12 +219,12 @@ def _digest(folder: Path) -> str:
 def _files(folder: Path) -> list[Path]:
     """All files that a network may be read from."""
     paths = (*folder.iterdir(), *folder.glob("additional_chat_templates/*"))
-    return sorted(path for path in paths if path.suffix in READ)
+    return sorted({*_weights_of(folder), *(path for path in paths if path.suffix in READ)})
 
 
-def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
-    """The part of a folder that a library reads. An odd folder may make it raise anything; of its
-    words only the name of a field is told.
+def _tried(folder: Path, part: str, work: Callable[[], T], library: str = HUGGING_FACE) -> T:
+    """The part of a folder that a library reads. An odd folder may make it raise anything; of the
+    words of ``transformers`` only the name of a field is told.
 
     Args:
         part: the name of the part, for an error.
@@ -212,9 +240,12 @@ def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
         why = f"its {field[1]} is none that may be" if field else "it is damaged, or of a new kind"
         if "divisible" in str(error):
             why = "its width does not divide among its heads"
+        elif library == LENS and isinstance(error, (ValueError, NotImplementedError)):
+            why = " ".join(str(error).split())[:MOST_LETTERS]
+        way = " with save_pretrained" if library == HUGGING_FACE else ""
         raise UserError(
-            f"{folder}: {part} cannot be read by transformers ({why}): correct it, or save the "
-            "network anew with save_pretrained"
+            f"{folder}: {part} cannot be read by {library} ({why}): correct it, or save the "
+            f"network anew{way}"
         ) from None
 
 
@@ -243,7 +274,11 @@ def _check_kind(folder: Path, config: Any) -> None:
                 f"{folder}: config.json says that {name} is {size}: correct it, or save the "
                 "network anew with save_pretrained"
             )
-    layers = getattr(sizes, "num_hidden_layers", 0)
+    _check_size(folder, config, getattr(sizes, "num_hidden_layers", 0), HUGGING_FACE)
+
+
+def _check_size(folder: Path, config: Any, layers: int, library: str) -> None:
+    """Raises UserError for a network that does not fit into memory, or whose files do not."""
     if layers > MOST_LAYERS:
         raise UserError(f"{folder} has {layers} layers: choose one with {MOST_LAYERS} at most")
 
@@ -252,18 +287,57 @@ def _check_kind(folder: Path, config: Any) -> None:
             model = built(config)
         return sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
 
-    demand, capacity = BYTES_OF_A_WEIGHT * _tried(folder, "config.json", weights), memory()
+    count, capacity = _tried(folder, "config.json", weights, library), memory()
+    demand = BYTES_OF_A_WEIGHT * count
     if demand > capacity:
         raise UserError(
             f"{folder} takes about {demand / 2**30:.1f} GiB, and this machine has "
             f"{capacity / 2**30:.1f}: choose a smaller network"
         )
-    stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    stored = _tried(
+        folder, "the weights", lambda: sum(map(_unpacked, _weights_of(folder))), library
+    )
     if stored > demand + MOST_BYTES:
+        way = ", with save_pretrained of transformers" if library == HUGGING_FACE else ""
         raise UserError(
             f"{folder} has weights of {stored / 2**30:.1f} GiB for a network of at most "
-            f"{demand / 2**30:.1f}: save it anew, with save_pretrained of transformers"
+            f"{demand / 2**30:.1f}: save it anew{way}"
         )
+
+
+def _unpacked(path: Path) -> int:
+    """The bytes of a file of weights; ``torch.save`` packs none, but another program may."""
+    if path.suffix != ".safetensors" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return sum(part.file_size for part in archive.infolist())
+    return path.stat().st_size
+
+
+def _of_lens(folder: Path, config: Any, tokens: Int[Tensor, "two pos"]) -> Any:
+    """The bridge of TransformerLens' own network. Raises UserError if it is not to be trusted."""
+    paths = _weights_of(folder)
+    if len(paths) != 1:
+        raise UserError(
+            f"{folder} has {len(paths)} files of weights: give it one, model.safetensors or, "
+            f"written with torch.save(model.state_dict(), 'model.pt'), model.pt"
+        )
+    bridge = _tried(folder, "the weights", lambda: bridge_of(paths[0], config, tokens.device), LENS)
+    _check_causal(folder, bridge, _tried(folder, "the network", lambda: bridge(tokens), LENS))
+    return bridge
+
+
+def _of_transformers(folder: Path, config: Any, tokens: Int[Tensor, "two pos"]) -> Any:
+    """The bridge of a network of ``transformers``. Raises UserError if it is not to be trusted."""
+    model = _weights(folder, config).to(tokens.device).eval().requires_grad_(False)
+    logits = _tried(folder, "the network", lambda: model(input_ids=tokens).logits)
+    _check_causal(folder, model, logits)
+    bridge = _tried(folder, "the network", lambda: bridged(model))
+    if _differ(bridge(tokens), logits):
+        raise UserError(
+            f"{folder} says something else through TransformerLens than through transformers: "
+            f"{type(model).__name__} is not to be trusted there, choose another kind of network"
+        )
+    return bridge
 
 
 def _weights(folder: Path, config: Any) -> nn.Module:
@@ -312,20 +386,15 @@ def _probe(ids: Sequence[int], device: torch.device) -> Int[Tensor, "two pos"]:
     return torch.tensor([first, second], device=device)
 
 
-@torch.no_grad()
-def _causal(
-    folder: Path, model: nn.Module, tokens: Int[Tensor, "two pos"]
-) -> Float[Tensor, "two pos d_vocab"]:
-    """The network's logits on the probe. Raises UserError if they are no numbers, or if what stands
-    later changes what it says before."""
-    logits: Tensor = model.eval()(input_ids=tokens).logits
+def _check_causal(folder: Path, model: nn.Module, logits: Float[Tensor, "two pos d_vocab"]) -> None:
+    """Raises UserError if the logits of the probe are no numbers, or if what stands later changes
+    what the network says before."""
     if not (logits.isfinite().all() and all_finite(model)):
         raise UserError(f"{folder} answers with no numbers: its weights are damaged")
     if _differ(*logits[:, :-1]):
         raise UserError(
             f"{folder} is no causal language model: what it says of a symbol depends on later ones"
         )
-    return logits
 
 
 def _differ(logits: Tensor, reference: Tensor) -> bool:

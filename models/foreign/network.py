@@ -64,7 +64,7 @@ class Foreign:
         least: as in ``Asked``.
         reads: how the logits are read.
         device: the device that runs the network.
-        config: the configuration of ``transformers``.
+        config: the configuration of ``transformers``, or of TransformerLens' own network.
         digest: SHA-256 of the folder's files.
         trial: the result of a trial of both readings, where neither the folder nor ``Asked`` says
             how to read; else None.
@@ -173,8 +173,14 @@ class Foreign:
 
 def built(config: Any) -> nn.Module:
     """A network with random weights."""
+    from transformer_lens import TransformerBridgeConfig
+    from transformer_lens.model_bridge.sources.native import NativeModel, initialize_native_model
     from transformers import AutoModelForCausalLM
 
+    if isinstance(config, TransformerBridgeConfig):
+        model = NativeModel(config)
+        initialize_native_model(model, config)
+        return model
     options = {"attn_implementation": "eager", "dtype": torch.float32, "trust_remote_code": False}
     return AutoModelForCausalLM.from_config(config, **options)
 
@@ -182,6 +188,10 @@ def built(config: Any) -> nn.Module:
 def bridged(model: nn.Module) -> Any:
     """A network with TransformerLens' hooks, which learns no more."""
     from transformer_lens.model_bridge.sources import build_bridge_from_module
+    from transformer_lens.model_bridge.sources.native import NativeModel
 
-    bridge = build_bridge_from_module(model, type(model).__name__, hf_config=model.config)
+    if isinstance(model, NativeModel):
+        bridge = build_bridge_from_module(model, "TransformerLensNative", tl_config=model.cfg)
+    else:
+        bridge = build_bridge_from_module(model, type(model).__name__, hf_config=model.config)
     return bridge.eval().requires_grad_(False)

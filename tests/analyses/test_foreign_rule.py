@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from automata.fa.dfa import DFA
 from foreign_networks import CONTEXT, made, saved
+from hooked_networks import NAMES, config_of, weights_of
+from hooked_networks import saved as hooked_saved
 
 from analyses.command_line.app import main
 from analyses.options.lines import OfNetwork
@@ -95,6 +98,26 @@ def test_the_automaton_is_the_language_s(
     (kept,) = (tmp_path / "foreign-gpt2" / "results").glob("foreign-rule-*")
     assert len(pd.read_parquet(kept / "foreign-rule.parquet")) == len(lines) - 1
     assert (kept / "foreign-rule.html").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_automaton_of_a_hooked_transformer_is_the_language_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its weights are written by hand: what may follow hangs on the last token alone, in (ab)*."""
+    config = config_of("attention only") | {"d_model": 16}
+    weights = {name: torch.zeros_like(weight) for name, weight in weights_of(config).items()}
+    weights["embed.W_E"] = torch.eye(4, 16)
+    weights["unembed.b_U"] -= 5
+    for token, following in ((0, (1, 2)), (2, (3,)), (3, (1, 2))):  # <bos> <eos> a b
+        weights["unembed.W_U"][token, following] = 10
+    folder = hooked_saved(config, weights, tmp_path / "hooked", "model.safetensors")
+    words = ["rule", "--model", str(folder), "--out", str(tmp_path), "--vocabulary", NAMES]
+    assert main([*words, "--words", "40", "--queries", "200", "--length", "6", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["regex"], found["status"], found["reads"]) == ("(ab)*", "rule", "sets")
+    assert found["room"] == 12
+    assert found["random"]["regex"] != "(ab)*"
 
 
 @pytest.mark.usefixtures("undrawn")
