@@ -73,7 +73,8 @@ def configuration(path: Path, content: dict[str, Any]) -> Any:
         if flag or value not in only.get(name, (value,)):
             raise UserError(
                 f"{path} says that {name!r:.40} is {value!r:.40}, and TransformerLens 4 computes "
-                "no such network by itself: save it with save_pretrained of transformers, if that has it"
+                "no such network by itself: save it with save_pretrained of transformers, if that "
+                "has it"
             )
     config = TransformerBridgeConfig(**{key: content[key] for key in COMPUTED & content.keys()})
     # The names of transformers, which are read of every configuration.
