@@ -17,7 +17,7 @@ from analyses.jobs.trained import trained
 from analyses.options.inside import Interventions
 from analyses.options.training import Emergence
 from analyses.options.words import Leaderboard
-from analyses.questions.parts import circuits, heads
+from analyses.questions.parts import circuits
 from analyses.questions.rule import discovery
 from interp.automata import induction
 from interp.automata.passive import merging
@@ -53,7 +53,7 @@ SHORTER = (
 )
 """Sizes that no option sets, and that no page tells of: most of the time went into more of the
 same."""
-BESIDE = ((discovery, "MOST_LINES", 1000), (heads, "METHODS", ("mean",)))
+BESIDE = ((discovery, "MOST_LINES", 1000),)
 """More of these, for the networks of other languages and for the longer questions."""
 
 

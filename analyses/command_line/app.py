@@ -153,7 +153,9 @@ def _run(name: str, *args: str) -> None:
         if place is not None:
             raise UserError(f"{name} is no command of its own any more: write `lab {place}`")
         raise unknown("command", name, COMMANDS)
-    from analyses.command_line.arguments import read  # languages and recipes: not for a list
+    # Languages and recipes: not for a list.
+    from analyses.command_line.arguments import check_paths, read
 
     options = read(name, args)
+    check_paths(options)
     resolve_name(f"analyses.command_line.{COMMANDS[name].work}")(options)

@@ -83,14 +83,18 @@ def read(command: str, args: Sequence[str]) -> Any:
     for option in ("--regex", "--grammar"):  # below, an empty one is as good as none
         if _given(args, option) == "":
             raise UserError(f"{option} is empty: write one in quotes after it, or leave it out")
-    takes = special.get(command)
-    options = takes(args) if takes else parse(TAKES[command], args, command)
-    # A mistyped path is told before seconds are spent on imports.
+    if command in special:
+        return special[command](args)
+    return parse(TAKES[command], args, command)
+
+
+def check_paths(options: Any) -> None:
+    """Raises UserError for a run or a file of lines that is not there, before seconds are spent on
+    imports."""
     if isinstance(options, Analyse | Evaluate | Predict | Generate | Resume):
         run_folder(options.run)
     if isinstance(options, Discover):
         plain_size(options.lines, "give a file of lines, label, tab, words")
-    return options
 
 
 TAKES: dict[str, type[Any]] = {

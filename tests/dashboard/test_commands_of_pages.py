@@ -135,6 +135,7 @@ def obey(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     work is left out."""
     read_now: list[Any] = []
     monkeypatch.setattr("analyses.command_line.app.resolve_name", lambda _: read_now.append)
+    monkeypatch.setattr("analyses.command_line.arguments.check_paths", lambda _: None)  # of RUN
 
     def obeyed(command: str) -> Any:
         name, *words = shlex.split(command)
