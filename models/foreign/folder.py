@@ -240,7 +240,7 @@ def _tried(folder: Path, part: str, work: Callable[[], T], library: str = HUGGIN
         why = f"its {field[1]} is none that may be" if field else "it is damaged, or of a new kind"
         if "divisible" in str(error):
             why = "its width does not divide among its heads"
-        elif library == LENS and isinstance(error, (ValueError, NotImplementedError)):
+        elif library == LENS and isinstance(error, ValueError | NotImplementedError):
             why = " ".join(str(error).split())[:MOST_LETTERS]
         way = " with save_pretrained" if library == HUGGING_FACE else ""
         raise UserError(

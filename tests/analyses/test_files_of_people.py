@@ -36,6 +36,7 @@ ABBADINGO = f"{len(CONTAINS)} 2\n" + "".join(
 
 
 NAMED = CSV.replace("sentence,gold_label", "Utterance,Verdict")
+QUOTED = CSV.split("\n", 1)[1].replace("b,no\n", 'b,"n\to"\n').replace('b",no\n', 'b","n\to"\n')
 GLUED = "".join(f"{label}\t{word.replace(' ', '')}\n" for label, word in CONTAINS) * 2
 
 
@@ -45,7 +46,7 @@ GLUED = "".join(f"{label}\t{word.replace(' ', '')}\n" for label, word in CONTAIN
         (CSV, "yes", ()),
         (ABBADINGO, "1", ()),
         (NAMED, "yes", ("--label", "verdict", "--text", "utterance")),
-        (NAMED.split("\n", 1)[1], "yes", ("--label", "3", "--text", "2")),
+        (QUOTED, "yes", ("--label", "3", "--text", "2")),
         (GLUED.replace("a", "e\u0301"), "yes", ("--letters",)),
     ],
 )
@@ -88,6 +89,7 @@ def test_a_run_keeps_the_columns_that_were_chosen(
         ("rule a.csv --label verdict", "--label and --text: name these and no others, or none"),
         ("rule a.csv --label verdikt --text Utterance", "did you mean Verdict? choose one of id, "),
         ("rule a.csv --label 1 --text 4", "unknown column '4': "),
+        ("rule c.csv --label 1 --text 2", "c.csv, line 2 has no label: write label, tab, text"),
         ("rule b.txt --label 1 --text 2", "b.txt has no columns to choose from: put tabs or "),
         ("train --corpus a.csv --source id --target verdict", "--label and --text: name these"),
         ("train --corpus a.csv --objective next-symbols --letters", "a.csv: a file of lines says"),
@@ -99,6 +101,7 @@ def test_columns_that_are_not_there_are_told_in_one_line(
 ) -> None:
     Path("a.csv").write_text(NAMED)
     Path("b.txt").write_text("a b\nb b\n")
+    Path("c.csv").write_text("yes,a b\n,b b\n")
     assert main(words.split()) == 2
     said = capsys.readouterr().err
     assert fault in said

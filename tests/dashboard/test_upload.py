@@ -83,7 +83,7 @@ def upload(name: str, content: bytes) -> AppTest:
 
 @pytest.mark.usefixtures("folder")
 def test_the_reader_says_which_columns_are_which(started: Learners) -> None:
-    """Of columns that nothing names, and of letters written together in few lines."""
+    """The file has columns that nothing names, and letters that are written together."""
     rows = [",".join(["id", "who", "Verdict", "Utterance"])]
     rows += [f"{n},me,{group},{''.join(word)}" for n, (group, word) in enumerate(printed_lines())]
     page = upload("lines.csv", "\n".join(rows).encode())

@@ -27,6 +27,8 @@ from models.languages.vocabulary import Word
 from models.plain_files import one_form, read_bytes, read_text
 
 MOST_BYTES = 64 * 2**20
+LONGEST = 10_000
+"""The most words in a line."""
 
 
 class _Lines(NamedTuple):
@@ -43,7 +45,7 @@ class _Lines(NamedTuple):
     pairs: list[tuple[int, int]]
 
 
-def read_lines(path: Path, longest: int = 10_000) -> _Lines:
+def read_lines(path: Path, longest: int = LONGEST) -> _Lines:
     """The labels and words of a file of lines ``label <tab> words``, or of one of ``files.shapes``.
 
     A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
@@ -91,7 +93,7 @@ class _Texts(NamedTuple):
     heads: list[tuple[int, ...]]
 
 
-def read_texts(path: Path, longest: int = 10_000) -> _Texts:
+def read_texts(path: Path, longest: int = LONGEST) -> _Texts:
     """The words of the lines of a file, whose labels are left out; or those of a treebank.
 
     Raises:
@@ -119,7 +121,7 @@ def read_texts(path: Path, longest: int = 10_000) -> _Texts:
 
 
 def read_columns(
-    path: Path, columns: tuple[str, str], headers: Collection[str], longest: int = 10_000
+    path: Path, columns: tuple[str, str], headers: Collection[str], longest: int = LONGEST
 ) -> tuple[list[str], list[Word]]:
     """The two columns of a file of lines with a tab: what stands before it, and the words after it.
 
@@ -166,25 +168,25 @@ def plain_lines(
     if not columns and not letters:
         yield path
         return
-    rows: Iterable[tuple[str, ...]]
+    pairs = cells[0] == "source"
     if columns:
         lines = _split(_text(path, "give a file of lines")[0])
-        rows = [texts for _, texts in chosen(lines, str(path), columns)]
-    elif "text" not in cells:
-        sources, targets = read_columns(path, (cells[0], cells[1]), cells[:1])
-        rows = zip(sources, map(" ".join, targets), strict=True)
+        rows = [(at, ("-", *texts)[-2:]) for at, texts in chosen(lines, str(path), columns)]
+        firsts, words = _cells(rows, path, (cells[0], cells[-1]), LONGEST, least=int(pairs))
+    elif pairs:
+        firsts, words = read_columns(path, (cells[0], cells[1]), cells[:1])
     elif len(cells) == 2:
-        labels, words, *_ = read_lines(path)
-        rows = zip(labels, map(" ".join, words), strict=True)
+        firsts, words, *_ = read_lines(path)
     else:
-        rows = ((" ".join(word),) for word in read_texts(path).words)
-    cut = letters_of if letters else (lambda text: " ".join(text.split()))
-    texts = [
-        "\t".join(t if c == "label" else cut(t) for c, t in zip(cells, row, strict=True))
-        for row in rows
-    ]
+        words = read_texts(path).words
+        firsts = [""] * len(words)
+    texts = [" ".join(word) for word in words]
+    if letters:
+        texts = [letters_of(text) for text in texts]
+        firsts = [letters_of(first) for first in firsts] if pairs else firsts
     if len(cells) == 2:
-        texts.insert(0, "\t".join(cells))
+        firsts = [" ".join(first.split()) for first in firsts]  # a quoted cell may have a tab
+        texts = ["\t".join(line) for line in [cells, *zip(firsts, texts, strict=True)]]
     with TemporaryDirectory() as folder:
         file = Path(folder) / path.name
         file.write_text("\n".join(texts), encoding="utf-8")

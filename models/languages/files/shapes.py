@@ -185,9 +185,8 @@ def _texts_of(table: _Table, column: int, where: str) -> list[str]:
 def _as_symbols(texts: list[str]) -> tuple[list[str], str]:
     """The texts with blanks between their symbols, and the end of a sentence on what was done."""
     if _are_glued(texts):
-        return [
-            letters_of(text) for text in texts
-        ], "; letters are written together, and each is a symbol"
+        told = "; letters are written together, and each is a symbol"
+        return [letters_of(text) for text in texts], told
     if all(len(text.split()) < 2 for text in texts) and any(len(text) > 1 for text in texts):
         cure = "put blanks between its letters if they are symbols"
         return texts, f"; each line is a single word: {cure}"
