@@ -77,6 +77,8 @@ def configuration(path: Path, content: dict[str, Any]) -> Any:
                 "has it"
             )
     config = TransformerBridgeConfig(**{key: content[key] for key in COMPUTED & content.keys()})
+    # A native network turns neighbours, whatever its configuration says.
+    config.rotary_adjacent_pairs |= content.get("architecture") == NATIVE
     # The names of transformers, which are read of every configuration.
     config.vocab_size, config.bos_token_id, config.eos_token_id = config.d_vocab, None, None
     return config
@@ -115,7 +117,7 @@ def bridge_of(path: Path, config: Any, device: torch.device) -> Any:
                 f"{path}: the weights {name} have the shape {[*weights[name].shape]}, and "
                 f"config.json asks for {[*wanted[name].shape]}: {TOGETHER}"
             )
-    if hooked and not (config.rotary_adjacent_pairs or config.architecture == NATIVE):
+    if hooked and not config.rotary_adjacent_pairs:
         _pair_neighbours(weights, config)
     bridge.load_state_dict(weights)
     return bridge
