@@ -41,15 +41,16 @@ def datamodel(
 
 
 def lds(
-    outcomes: Float[np.ndarray, "training target"], expected: Float[np.ndarray, "training target"]
-) -> Float[np.ndarray, " target"]:
+    outcomes: Float[np.ndarray, "*draws training target"],
+    expected: Float[np.ndarray, "*draws training target"],
+) -> Float[np.ndarray, "*draws target"]:
     """The linear datamodelling score of each target: Spearman's rank correlation, over trainings,
     of the outcomes and what was expected (Park et al. 2023).
 
     0 where all of one side is alike: nothing was ordered.
     """
-    one, other = (_standardised(rankdata(values, axis=0)) for values in (outcomes, expected))
-    return (one * other).mean(axis=0)
+    one, other = (_standardised(rankdata(values, axis=-2)) for values in (outcomes, expected))
+    return (one * other).mean(axis=-2)
 
 
 def lds_interval(
@@ -59,16 +60,15 @@ def lds_interval(
     seed: int = 0,
 ) -> tuple[float, float, float]:
     """The mean over targets of ``lds``, with a 95% percentile bootstrap interval over trainings."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(len(outcomes), size=(resamples, len(outcomes)))
-    means = [lds(outcomes[rows], expected[rows]).mean() for rows in drawn]
+    drawn = np.random.default_rng(seed).integers(len(outcomes), size=(resamples, len(outcomes)))
+    means = lds(outcomes[drawn], expected[drawn]).mean(axis=-1)
     low, high = np.quantile(means, [0.025, 0.975])
     return float(lds(outcomes, expected).mean()), float(low), float(high)
 
 
-def _standardised(values: Float[np.ndarray, "training target"]) -> np.ndarray:
-    spread = values.std(axis=0)
-    centred = values - values.mean(axis=0)
+def _standardised(values: Float[np.ndarray, "*draws training target"]) -> np.ndarray:
+    spread = values.std(axis=-2, keepdims=True)
+    centred = values - values.mean(axis=-2, keepdims=True)
     return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
 
 

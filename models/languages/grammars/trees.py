@@ -138,6 +138,8 @@ class Derivations:
         while grows:
             grows = False
             for rule in self.grammar.productions:
+                if rule.right and not self._ends.get((rule.right[0], begin)):
+                    continue  # the most common case: its first part does not begin here
                 ends = self._ends[rule.left, begin]
                 if new := self._of_row(rule.right, begin) - ends:
                     ends |= new
