@@ -27,15 +27,6 @@ PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 
 MOST_CODED = 1_500
 
 
-def uniform_bits(y: Int[np.ndarray, " n"], kind: Kind) -> float:
-    """Bits of all ``n`` values in the uniform code, which knows the possible values and no more.
-
-    The possible values of a category are those that occur; those of a count are all whole numbers
-    from its smallest to its largest.
-    """
-    return len(y) * float(np.log2(max(len(_alphabet(y, kind)), 1)))
-
-
 def online_bits(
     x: Float[np.ndarray, "n d"],
     y: Int[np.ndarray, " n"],
@@ -43,6 +34,10 @@ def online_bits(
     portions: Sequence[float] = PORTIONS,
 ) -> float:
     """Bits of all ``n`` values in the online code, sent in the order given.
+
+    The uniform code, which knows the possible values and no more, is that of a single portion. The
+    possible values of a category are those that occur; those of a count are all whole numbers from
+    its smallest to its largest.
 
     A category is coded by the linear probe's probabilities. A count is coded by a normal
     distribution over the whole numbers of its range: its mean is the ridge probe's prediction, and
@@ -98,7 +93,7 @@ def code_lengths(
             word, position = np.nonzero(target.mask[order])
             word, position = order[word[:most]], position[:most]
             y = target.values[word, position]
-            uniform = uniform_bits(y, target.kind)
+            uniform = online_bits(np.empty((len(y), 0)), y, target.kind, portions=(1.0,))
             if uniform == 0:
                 continue
             for site, activation in sites.items():

@@ -28,7 +28,7 @@ ABOVE = {
 
 FLOORS: Mapping[str, Sequence[str]] = {
     "models": (
-        "errors cards hooks",
+        "errors cards hooks lazy",
         "checks",
         "choices",
         "plain_files",

@@ -16,7 +16,8 @@ from analyses.registry import BUILT_IN, options_of
 from analyses.rules.discover import CANDIDATES
 from models.runs.run import Run
 
-HEAVY = ("torch", "transformer_lens", "pandas", "scipy", "sklearn", "altair", "distributed")
+NETWORKS = ("transformers", "datasets", "sklearn")
+HEAVY = ("torch", *NETWORKS, "pandas", "scipy", "altair", "distributed")
 SAID = f"""
 import contextlib, io, sys
 from analyses.command_line.app import main
@@ -68,8 +69,15 @@ def test_files_are_read_without_torch(trained: Run) -> None:
     found = loaded_by("languages", "languages dieren", *files)
     assert len(found) == 4
     for said, loaded in found:
-        assert {"torch", "transformer_lens"}.isdisjoint(loaded)
+        assert {"torch", *NETWORKS}.isdisjoint(loaded)
         assert said > 1
+
+
+def test_a_model_asks_for_torch_and_for_no_other_library_of_networks(trained: Run) -> None:
+    ((said, loaded),) = loaded_by(f"predict {trained.path} a")
+    assert said > 1
+    assert "torch" in loaded
+    assert loaded.isdisjoint(NETWORKS)
 
 
 def test_the_help_of_every_command_loads_nothing_heavy() -> None:

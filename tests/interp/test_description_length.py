@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.probing.description_length import code_lengths, online_bits, uniform_bits
+from interp.probing.description_length import code_lengths, online_bits
+from interp.probing.linear import Kind
 from interp.probing.probes import Target
 
 N = 40
@@ -22,7 +23,11 @@ def x() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(N, 3))
 
 
-def test_uniform_bits() -> None:
+def uniform_bits(y: np.ndarray, kind: Kind) -> float:
+    return online_bits(np.empty((len(y), 0)), y, kind, (1.0,))
+
+
+def test_a_single_portion_is_sent_in_the_uniform_code() -> None:
     assert uniform_bits(np.array([3, 3, 9, 5]), "category") == pytest.approx(4 * log2(3))
     assert uniform_bits(np.array([3, 3, 9, 5]), "count") == pytest.approx(4 * log2(7))
     assert uniform_bits(np.array([2, 2]), "count") == 0
