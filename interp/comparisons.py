@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from scipy.stats import false_discovery_control, permutation_test, rankdata, t, zscore
+from scipy.special import stdtr
 
 from interp.statistics import t_interval
 
@@ -49,7 +49,7 @@ def above(
     off = np.square(sums - mean * counts).sum() * units / (units - 1)
     if off < 1e-24:
         return float(mean <= bar)
-    return float(t.sf((mean - bar) * counts.sum() / sqrt(off), units - 1))
+    return float(stdtr(units - 1, (bar - mean) * counts.sum() / sqrt(off)))
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,8 @@ def _permuted(
     values: Float[np.ndarray, " unit"], statistic: Any, kind: str, resamples: int, seed: int
 ) -> tuple[float, float]:
     """A statistic and the p of its permutation test."""
+    from scipy.stats import permutation_test  # slow to load, and most commands test nothing
+
     batch, rng = max(1, 1_000_000 // len(values)), np.random.default_rng(seed)
     how = {"permutation_type": kind, "n_resamples": resamples, "batch": batch, "rng": rng}
     test = permutation_test((values,), statistic, **how)
@@ -148,6 +150,8 @@ def rank_correlation(
         The correlation, from -1 to 1, and p; both NaN if there are fewer than two units, or all
         values of a side are equal.
     """
+    from scipy.stats import rankdata, zscore
+
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan")
     ranks = zscore(rankdata(first)), zscore(rankdata(second))
@@ -192,6 +196,8 @@ def corrected(
     Raises:
         ValueError: a value is no probability.
     """
+    from scipy.stats import false_discovery_control
+
     p = np.asarray(p, dtype=np.float64)
     made = ~np.isnan(p)
     values = p[made]

@@ -2,4 +2,4 @@
 
 from models.lazy import delay
 
-delay("transformer_lens", "transformer_lens.utilities", "transformer_lens.conversion_utils")
+delay("networkx", *(f"transformer_lens{part}" for part in ("", ".utilities", ".conversion_utils")))
