@@ -56,10 +56,10 @@ def curve(
         size: size of the points; 0 draws none.
         more: further encodings.
     """
-    base = encoded(alt.Chart(rows), x=x, color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(), x=x, color=color, tooltip=tips, **more)
     line = base.mark_line(point=alt.OverlayMarkDef(size=size) if size else False).encode(y=y)
     span = base.mark_area(opacity=0.15) if band else base.mark_rule()
-    return _layered(*_spans(span, ends, "y"), line)
+    return _layered(rows, *_spans(span, ends, "y"), line)
 
 
 def bars(
@@ -78,10 +78,10 @@ def bars(
         step: the height of a bar, in pixels.
         more: further encodings.
     """
-    base = encoded(alt.Chart(rows), y=y, tooltip=tips, **more)
+    base = encoded(alt.Chart(), y=y, tooltip=tips, **more)
     rule = encoded(base.mark_rule(strokeWidth=1.5), color=alt.value("#777"))
     layers = [encoded(base.mark_bar(), x=x, color=color), *_spans(rule, ends, "x")]
-    return _layered(*layers, height=alt.Step(step))
+    return _layered(rows, *layers, height=alt.Step(step))
 
 
 def points(
@@ -101,10 +101,10 @@ def points(
         step: the height of a category, in pixels.
         more: further encodings.
     """
-    base = encoded(alt.Chart(rows), y=y, color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(), y=y, color=color, tooltip=tips, **more)
     point = base.mark_point(filled=True, size=size, opacity=1).encode(x=x)
     rule = base.mark_rule(clip=True)
-    return _layered(*_spans(rule, ends, "x"), point, height=alt.Step(step))
+    return _layered(rows, *_spans(rule, ends, "x"), point, height=alt.Step(step))
 
 
 def dots(
@@ -125,10 +125,10 @@ def dots(
         across: the interval is that of ``x``, and not that of ``y``.
         more: further encodings.
     """
-    base = encoded(alt.Chart(rows), color=color, tooltip=tips, **more)
+    base = encoded(alt.Chart(), color=color, tooltip=tips, **more)
     point = base.mark_point(filled=True, size=size, opacity=opacity).encode(x=x, y=y)
     rule = base.mark_rule(opacity=0.5).encode(y=y) if across else base.mark_rule().encode(x=x)
-    return _layered(*_spans(rule, ends, "x" if across else "y"), point)
+    return _layered(rows, *_spans(rule, ends, "x" if across else "y"), point)
 
 
 def heat(
@@ -152,7 +152,7 @@ def heat(
         click: the column that a click selects, in the parameter "cell".
         edge: draw a thin line around each cell; very small ones would be hidden by it.
     """
-    base = encoded(alt.Chart(rows), x=x, y=y, tooltip=tips)
+    base = encoded(alt.Chart(), x=x, y=y, tooltip=tips)
     cells = base.mark_rect(stroke=EDGE if edge else alt.Undefined, strokeWidth=0.5)
     cells = encoded(cells, color=color)
     if click:
@@ -164,7 +164,7 @@ def heat(
     if text is not None:
         shade = alt.value("black") if ink is None else ink
         layers.append(encoded(base.mark_text(fontSize=12), text=text, color=shade))
-    return _layered(*layers)
+    return _layered(rows, *layers)
 
 
 def white_where(dark: Any) -> Any:
@@ -192,8 +192,9 @@ def _spans(base: alt.Chart, ends: Ends, axis: str) -> list[alt.Chart]:
     return [encoded(base, **{axis: low, f"{axis}2": high})]
 
 
-def _layered(*layers: alt.Chart, **size: Any) -> alt.LayerChart:
-    return alt.LayerChart(layer=layers, **size)
+def _layered(rows: pd.DataFrame, *layers: alt.Chart, **size: Any) -> alt.LayerChart:
+    """Layers of one table. A layer that had it would print the whole of it, to name itself."""
+    return alt.LayerChart(data=rows, layer=layers, **size)
 
 
 def in_a_row(charts: Iterable[ChartType]) -> alt.HConcatChart:

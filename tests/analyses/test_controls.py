@@ -162,6 +162,7 @@ def test_no_two_controls_could_be_exchanged(run: Run, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", usual())
 def test_the_seed_reaches_what_is_drawn(run: Run, name: str) -> None:
     one, other = (groups(asked(run, name, seed), name) for seed in (SEED, SEED + 2))

@@ -128,12 +128,12 @@ def assert_text(page: Page) -> None:
     [
         ("runs", [NAME]),
         ("try", []),
-        ("model", []),
+        pytest.param("model", [], marks=pytest.mark.torture),
         ("heads", []),
-        ("interventions", []),
+        pytest.param("interventions", [], marks=pytest.mark.torture),
         ("patching", [" ".join(WORDS)]),
         ("explanations", [" ".join(WORDS)]),
-        ("leaderboard", [NAME]),
+        pytest.param("leaderboard", [NAME], marks=pytest.mark.torture),
         ("sweeps", [SWEEP, *WORDS[:2]]),
     ],
 )

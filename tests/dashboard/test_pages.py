@@ -175,6 +175,7 @@ def change(run: Run, name: str, **values: object) -> None:
 
 
 @EVERY_KIND
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     page = opened(name)

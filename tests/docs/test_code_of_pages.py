@@ -106,6 +106,8 @@ SHORT = {
     ],
     "analyse runs/anbn-10-plant-decoys-2-rotate-s0 circuits": ["--pairs", "6"],
     "analyse runs/dieren-s0 emergence --words 100 --count 4": ["--words", "40", "--count", "2"],
+    " targets": ["--count", "4"],
+    "analyse runs/nested-encoder-learned-masked-s0 perplexity": ["--count", "2"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
 """What is added to a command that begins so, or has this word, that it takes seconds."""
