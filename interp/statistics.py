@@ -14,7 +14,6 @@ from math import ceil, floor, hypot, sqrt
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import expit, logit, ndtri, stdtrit
 
 
 def brackets(low: float | None, high: float | None, form: str) -> str:
@@ -250,6 +249,8 @@ def t_interval(
     Returns:
         mean, low, high, in the unit of the values; with a single value low and high are NaN.
     """
+    from scipy.special import stdtrit  # slow to load, and whoever reads kept answers needs none
+
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return mean, float("nan"), float("nan")
@@ -287,6 +288,8 @@ def seeds_interval(
         mean, low, high, in the unit of the values; low and high are NaN for a single value, and
         for values that are all alike and no shares of 0 or 1.
     """
+    from scipy.special import expit, logit
+
     count, (mean, low, high) = len(values), t_interval(values, confidence)
     if np.ptp(values) <= ROUNDING * np.max(np.abs(values)):
         if shares and round(mean) in (0, 1) and abs(mean - round(mean)) <= ROUNDING and count > 1:
@@ -342,6 +345,8 @@ def nested_bootstrap(
     Raises:
         ValueError: there is no seed, or a seed without words.
     """
+    from scipy.special import ndtri, stdtrit
+
     if not all(len(values) for values in words) or not len(words):
         sizes = [len(values) for values in words]
         raise ValueError(f"expected at least one seed and one word of each, got {sizes} words")

@@ -2,7 +2,8 @@
 
 What models need of TransformerLens stands in modules that import nothing but PyTorch. Its
 ``__init__`` passes their names on, but it also imports transformers, datasets and pytest. That
-takes longer than PyTorch itself, each time that a command or a process begins.
+takes longer than PyTorch itself, each time that a command or a process begins. networkx, which
+comes with automata, takes longer than the help of a command.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, resolve_name
 from inspect import getsource
+from threading import RLock
 from types import ModuleType
 from typing import Any
+
+_RUNNING = RLock()
+"""Held while an ``__init__`` is run."""
 
 
 def delay(*packages: str) -> None:
@@ -27,7 +32,7 @@ def delay(*packages: str) -> None:
             sys.modules[name] = module
             parent, _, child = name.rpartition(".")
             if parent:
-                setattr(sys.modules[parent], child, module)
+                vars(sys.modules[parent])[child] = module
 
 
 class _Delayed(ModuleType):
@@ -37,10 +42,7 @@ class _Delayed(ModuleType):
         if name.startswith("__"):  # Python asks whether it has one, of any module
             raise AttributeError(f"{self.__name__} has no {name}")
         if name not in (imported := _imported(self)):
-            package: Any = self
-            package.__class__ = ModuleType
-            package.__spec__.loader.exec_module(package)
-            return getattr(package, name)
+            return _run(self, name)
         source, original = imported[name]
         if source == self.__name__:
             return import_module(f"{source}.{original}")
@@ -54,6 +56,29 @@ class _Delayed(ModuleType):
         if _imported(self).get(name) == (f"{self.__name__}.{name}", name):
             value = getattr(value, name)
         super().__setattr__(name, value)
+
+
+class _Running(ModuleType):
+    """A package whose ``__init__`` is being run. Other threads wait for what it makes."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _RUNNING:
+            if type(self) is not _Running:
+                return getattr(self, name)
+        raise AttributeError(f"{self.__name__} has not made {name} yet")
+
+
+def _run(package: Any, name: str) -> Any:
+    """A name that a package makes itself. Where its ``__init__`` fails, it stays delayed."""
+    with _RUNNING:
+        if package.__class__ is _Delayed:
+            package.__class__, after = _Running, _Delayed
+            try:
+                package.__spec__.loader.exec_module(package)
+                after = ModuleType
+            finally:
+                package.__class__ = after
+    return getattr(package, name)
 
 
 @cache

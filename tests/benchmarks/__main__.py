@@ -35,11 +35,13 @@ from tests.benchmarks.measure import Result
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
 from tests.benchmarks.probing_speed import probing_speed
+from tests.benchmarks.start_speed import start_speed
 from tests.benchmarks.together_speed import together_speed
 from tests.benchmarks.training_speed import training_speed
 from tests.benchmarks.variant_speed import variant_speed
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
+    "start": start_speed,
     "model": model_speed,
     "variant": variant_speed,
     "training": training_speed,

@@ -14,7 +14,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from analyses.studies.findings import tables
-from tests.benchmarks import dashboard_speed, kept, measure, training_speed
+from tests.benchmarks import dashboard_speed, kept, measure, start_speed, training_speed
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
 
@@ -87,7 +87,7 @@ LONG = ("attribution", "patching", "variant")  # more than ten seconds each
     "name",
     [
         pytest.param(name, marks=pytest.mark.torture) if name in LONG else name
-        for name in sorted(set(BENCHMARKS) - {"discovery", "dashboard"})
+        for name in sorted(set(BENCHMARKS) - {"discovery", "dashboard", "start"})
     ],
 )
 def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +107,16 @@ def test_the_pages_of_many_runs_are_drawn(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(dashboard_speed, "ROUNDS", 1)
     rows = list(BENCHMARKS["dashboard"]())
     assert len(rows) == len(dashboard_speed.PAGES)
+
+
+@pytest.mark.slow
+@pytest.mark.torture
+def test_the_start_of_a_command_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_speed, "COMMANDS", ("--help", "show RUN"))
+    monkeypatch.setattr(start_speed, "ROUNDS", 1)
+    rows = list(BENCHMARKS["start"]())
+    assert [row.task for row in rows] == ["lab --help", "lab show RUN"]
+    assert all(row.our_seconds > 0 and row.peer_seconds > 0 for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import ModuleType
 
 import pytest
@@ -73,6 +76,35 @@ def test_what_the_init_makes_itself_runs_it(
         _ = package.fourth
     assert run == [1]
     assert isinstance(package.Alike, type)
+
+
+def test_threads_wait_for_an_init_that_another_runs(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Event()
+
+    class Slow(list[int]):
+        def append(self, number: int) -> None:
+            with pytest.raises(AttributeError, match="delayed_one has not made third yet"):
+                _ = package.third  # the thread that runs it does not wait for itself
+            begun.set()
+            time.sleep(0.2)
+
+    monkeypatch.setattr("builtins.RUN", Slow(), raising=False)
+    monkeypatch.setitem(sys.modules, "absent_package", ModuleType("absent_package"))
+    vars(sys.modules["absent_package"])["anything"] = None
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(lambda: package.third)
+        begun.wait()
+        assert [package.third, first.result()] == [3, 3]
+    assert type(package) is ModuleType
+
+
+def test_an_init_that_fails_fails_again(package: ModuleType) -> None:
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="absent_package"):
+            _ = package.third
+    assert package.first == 1
 
 
 def test_a_package_that_was_imported_is_left_alone(package: ModuleType) -> None:
