@@ -68,16 +68,18 @@ class _Running(ModuleType):
         raise AttributeError(f"{self.__name__} has not made {name} yet")
 
 
-def _run(package: Any, name: str) -> Any:
+def _run(package: ModuleType, name: str) -> Any:
     """A name that a package makes itself. Where its ``__init__`` fails, it stays delayed."""
     with _RUNNING:
-        if package.__class__ is _Delayed:
-            package.__class__, after = _Running, _Delayed
+        if type(package) is _Delayed:
+            module: Any = package
+            module.__class__ = _Running
             try:
-                package.__spec__.loader.exec_module(package)
-                after = ModuleType
-            finally:
-                package.__class__ = after
+                module.__spec__.loader.exec_module(module)
+            except BaseException:
+                module.__class__ = _Delayed
+                raise
+            module.__class__ = ModuleType
     return getattr(package, name)
 
 
