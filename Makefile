@@ -67,7 +67,9 @@ bench: $(INSTALLED)
 
 # The stamp is written last: an installation that broke off is done again. uv installs in a third of
 # pip's time. torch is left to pip, which also finds builds that lie on the disk, and so is all else
-# where uv does not reach the index.
+# where uv does not reach the index. Python is compiled now, as pip does too: the first command would
+# wait for it.
+export UV_COMPILE_BYTECODE ?= 1
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/pip install torch uv -c constraints.txt
